@@ -1,0 +1,88 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/thread_annotations.h"
+
+namespace ferry {
+
+inline void cpu_relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  asm volatile("" ::: "memory");
+#endif
+}
+
+// A try-lock whose holder may do what only one may do at a time. Not for waiting on.
+class FERRY_CAPABILITY("token") Token {
+ public:
+  bool try_take() FERRY_TRY_ACQUIRE(true) {
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+  void give_back() FERRY_RELEASE() { held_.store(false, std::memory_order_release); }
+  bool held() const { return held_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+// A lock for a few instructions. Yields when its holder was descheduled (more threads than cores).
+class FERRY_CAPABILITY("mutex") SpinLock {
+ public:
+  void lock() FERRY_ACQUIRE() {
+    for (int spins = 0; held_.exchange(true, std::memory_order_acquire); ++spins) {
+      while (held_.load(std::memory_order_relaxed)) wait_a_little(spins++);
+    }
+  }
+  bool try_lock() FERRY_TRY_ACQUIRE(true) {
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+  void unlock() FERRY_RELEASE() { held_.store(false, std::memory_order_release); }
+
+ private:
+  static void wait_a_little(int spins);
+  std::atomic<bool> held_{false};
+};
+
+// Scoped lock for either lock type of this library.
+template <class Lock>
+class FERRY_SCOPED_CAPABILITY LockGuard {
+ public:
+  explicit LockGuard(Lock& lock) FERRY_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  ~LockGuard() FERRY_RELEASE() { lock_.unlock(); }
+  LockGuard(const LockGuard&) = delete;
+  LockGuard& operator=(const LockGuard&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+// How long a waiter spins before it sleeps. More runnable threads than cores make spinning a loss,
+// so a spinner that finds its core wanted by others (its own spin takes far longer than it should)
+// gives up early.
+class SpinBudget {
+ public:
+  explicit SpinBudget(Nanos budget) : budget_(budget.count()) {}
+  // True while it pays to spin once more; relaxes the core.
+  bool spin_again() {
+    cpu_relax();
+    if (++count_ % kCheckEvery != 0) return true;
+    return check_clock();
+  }
+  void restart() { start_ = 0; }
+
+ private:
+  static constexpr unsigned kCheckEvery = 64;
+  bool check_clock();
+  std::int64_t budget_;
+  std::int64_t start_ = 0;
+  std::int64_t last_ = 0;
+  unsigned count_ = 0;
+};
+
+}  // namespace ferry
