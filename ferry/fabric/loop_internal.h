@@ -1,0 +1,124 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/fd.h"
+#include "ferry/base/spin.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/fabric/types.h"
+
+namespace ferry::fabric {
+
+// Words that other processes look at to learn whether somebody here sleeps. In shared memory when
+// the shm provider is on. Written by this process only.
+struct alignas(64) Bell {
+  std::atomic<std::uint32_t> flag_sleepers{0};  // threads asleep until a flag or completion comes
+  std::atomic<std::uint32_t> any_sleepers{0};   // the same plus the idle poller: for messages
+};
+
+// Orders a store before a later load against a thread that calls heavy_fence(): on the fast side
+// this is only a compiler barrier where the kernel has expedited membarrier, else a full fence.
+void light_fence();
+// The slow side of the pair: makes every light_fence() of every registered process a full one.
+void heavy_fence();
+
+// A completion queue in the broad sense: a set of sources of work, one poller thread, and the right
+// to make progress (a token) that belongs to whoever waits.
+//
+// Thread-safe, except that the *_on_loop methods of sources are called by the token's holder only.
+class Loop {
+ public:
+  // Something that makes progress: the sockets of the tcp provider on this loop, a completion
+  // queue, the rings of the shm provider.
+  class Source {
+   public:
+    virtual ~Source() = default;
+    // Does what can be done now without blocking; returns how much was done (0: nothing).
+    virtual int progress_on_loop() = 0;
+    // The loop is about to sleep: ask for a wake-up through a watched fd (ibv_req_notify_cq and the
+    // like). The loop calls progress_on_loop() once more afterwards, then sleeps.
+    virtual void arm_on_loop() {}
+    // A watched fd is ready. Level-triggered; `cookie` is what watch() got.
+    virtual void ready_on_loop(std::uint64_t cookie, std::uint32_t epoll_events) {
+      (void)cookie, (void)epoll_events;
+    }
+    // About every 10 ms while has_pending() is true: look for expired and cancelled operations.
+    virtual void tick_on_loop(std::int64_t now) { (void)now; }
+    // Whether ticks are wanted. Any thread.
+    virtual bool has_pending() const { return false; }
+  };
+
+  static Result<std::unique_ptr<Loop>> open(std::string name, Bell* bell, Nanos spin);
+  ~Loop();
+
+  // After remove() has returned, no method of the source is running or will run.
+  void add(Source* source);
+  void remove(Source* source);
+  // Wakes the loop and calls source->ready_on_loop() when fd is ready for `epoll_events`. watch()
+  // again changes the events. Any thread; also from within the source's own methods.
+  Status watch(int fd, std::uint32_t epoll_events, Source* source, std::uint64_t cookie);
+  void unwatch(int fd);
+
+  // Runs `function` as the token's holder, waiting for the token if need be. Not from within a
+  // source's method.
+  template <class F>
+  auto with_token(F&& function) {
+    take_token();
+    struct Giver {
+      Loop* loop;
+      ~Giver() { loop->token_.give_back(); }
+    } giver{this};
+    return function();
+  }
+
+  // One bounded burst of progress if nobody else is at it. Returns how much was done.
+  int try_progress();
+
+  // Makes progress until ready(), a plain check without side effects, is true; false when the
+  // deadline passes first. Spins and sleeps as `mode` says.
+  bool wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode);
+
+  // Wakes sleepers so that they look again: for whoever changed what they wait for elsewhere.
+  void notify();
+  // The eventfd that remote writers write to when Bell says somebody sleeps.
+  int event_fd() const { return event_.get(); }
+  Bell& bell() { return *bell_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  Loop() = default;
+  void poller();
+  void take_token() FERRY_NO_THREAD_SAFETY_ANALYSIS;
+  int progress_holding_token();
+  void after_progress(int work);
+  bool sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
+  void sleep_as_poller();
+  void handle_events(int timeout_ms);
+
+  struct Watch;
+  std::string name_;
+  Nanos spin_{};
+  Fd epoll_;
+  Fd event_;
+  Bell* bell_ = nullptr;
+  Bell private_bell_;
+  Token token_;
+  std::vector<Source*> sources_;  // changed and walked by the token's holder only
+  std::int64_t last_tick_ = 0;
+  Mutex watch_lock_;
+  std::vector<std::unique_ptr<Watch>> watches_ FERRY_GUARDED_BY(watch_lock_);  // by fd
+  std::atomic<std::uint32_t> epoll_sleepers_{0};  // user threads inside epoll_wait (0 or 1)
+  std::atomic<bool> sleeper_taken_{false};
+  std::atomic<std::uint32_t> futex_sleepers_{0};
+  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<std::int64_t> user_seen_{0};  // when a user thread last made progress here
+  std::atomic<bool> stop_{false};
+  std::thread poller_;
+};
+
+}  // namespace ferry::fabric

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ferry/base/clock.h"
+
+namespace ferry::fabric {
+
+// How a device is set up. The defaults suit one process on one machine.
+struct Options {
+  // "auto" (the best per peer), "shm", "tcp", "verbs", "fake", or a list such as "shm,tcp".
+  std::string provider = "auto";
+  // Where peers find this device. Port 0 picks a free one. Never all addresses unless named.
+  std::string listen = "127.0.0.1:0";
+  // The cluster's secret: who has it may join. Empty takes only what `secret_file` holds; both
+  // empty makes a random one, which admits only devices of this process (and its forks).
+  std::string secret;
+  std::string secret_file;
+
+  int completion_queues = 1;  // loops, one poller thread each
+  int lanes_per_peer = 1;     // lanes that channels of one peer are spread over
+
+  std::size_t arena_bytes = std::size_t{64} << 20;
+  std::size_t budget_bytes = 0;  // most bytes of registered memory; 0: half of the machine's
+  int numa_node = -1;            // -1: the NIC's, or anywhere
+
+  Nanos spin = std::chrono::microseconds(50);           // before a waiter sleeps
+  Nanos operation_deadline = std::chrono::seconds(30);  // of operations that name none
+  // Peers that do not answer for 3 s are given up; slow hosts (emulated ones) scale it.
+  double patience = 1.0;
+
+  // Limits on what one peer may take from us.
+  std::uint32_t max_sessions = 1024;
+  std::uint32_t max_lanes_per_peer = 64;
+  std::uint32_t max_names = 65536;
+
+  std::size_t copy_threads = 0;  // shm: extra threads that help with large copies
+  std::size_t stripe_bytes = std::size_t{1} << 20;  // tcp, verbs: larger copies use all lanes
+
+  // verbs
+  std::string verbs_device;  // empty: the first with an active port
+  int verbs_port = 0;        // 0: the first active one
+  int verbs_gid = -1;        // -1: chosen (RoCE v2, routable first)
+  int traffic_class = 0;
+  int service_level = 0;
+
+  bool tcp_uring = true;  // use io_uring where the kernel allows it
+};
+
+}  // namespace ferry::fabric

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/error.h"
+#include "ferry/base/inline_function.h"
+
+namespace ferry::fabric {
+
+// What a grant lets a peer do to a region.
+enum class Rights : std::uint8_t {
+  kNone = 0,
+  kRead = 1,
+  kWrite = 2,
+  kAtomic = 4,
+  kReadWrite = 3,
+  kAll = 7,
+};
+constexpr Rights operator|(Rights a, Rights b) {
+  return static_cast<Rights>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+// True when `have` includes all of `need`.
+constexpr bool allows(Rights have, Rights need) {
+  auto wanted = static_cast<unsigned>(need);
+  return (static_cast<unsigned>(have) & wanted) == wanted;
+}
+
+// Names one opened Device among all; random.
+struct DeviceId {
+  std::array<std::uint8_t, 16> bytes{};
+  friend auto operator<=>(const DeviceId&, const DeviceId&) = default;
+  std::string to_string() const;
+};
+
+// What a peer gets: a grant on a region of another device. Plain data; safe to put on the wire.
+// `address` is the region's address in its owner and means nothing elsewhere.
+struct RemoteRegion {
+  std::uint64_t key = 0;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  std::uint32_t epoch = 0;
+  Rights rights = Rights::kNone;
+
+  static constexpr std::size_t kWireBytes = 32;
+  std::array<std::byte, kWireBytes> to_wire() const;
+  static Result<RemoteRegion> from_wire(std::span<const std::byte> wire);
+  friend bool operator==(const RemoteRegion&, const RemoteRegion&) = default;
+};
+
+// How a waiter behaves until what it waits for happens.
+enum class WaitMode : std::uint8_t {
+  kAdaptive,  // spin for a bounded time, then sleep
+  kSpin,      // spin until the deadline; for latency, when cores are to spare
+  kSleep,     // sleep at once
+};
+
+// What a device, or the path to a peer, can do.
+struct Capabilities {
+  bool one_sided = false;       // the peer's CPU takes no part
+  bool maps_peer = false;       // a peer's region can be used in place
+  bool tail_flag = false;       // writes land in ascending order, the last byte last
+  bool atomics = false;         // fetch-add and compare-swap
+  std::size_t max_message = 0;  // largest small message in bytes
+};
+
+// Called exactly once when an operation has ended, on whichever thread makes progress: it must not
+// block. The status is kOk, the named failure, or kCancelled.
+using Callback = InlineFunction<void(const Status&)>;
+
+}  // namespace ferry::fabric
+
+namespace ferry {
+using fabric::RemoteRegion;
+using fabric::Rights;
+}  // namespace ferry
