@@ -75,8 +75,3 @@ struct Capabilities {
 using Callback = InlineFunction<void(const Status&)>;
 
 }  // namespace ferry::fabric
-
-namespace ferry {
-using fabric::RemoteRegion;
-using fabric::Rights;
-}  // namespace ferry

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "ferry/fabric/transfer.h"
+#include "ferry/fabric/types.h"
+
+namespace ferry::fabric {
+
+class ChannelCore;
+
+// A place in a peer's region. Converts from RemoteRegion: its beginning.
+struct RemoteAt {
+  RemoteRegion region;
+  std::uint64_t offset = 0;
+  RemoteAt(const RemoteRegion& whole, std::uint64_t at = 0)  // NOLINT(google-explicit-constructor)
+      : region(whole), offset(at) {}
+};
+
+// Per operation. `deadline` 0 means Options::operation_deadline from now.
+struct OpOptions {
+  Deadline deadline{};
+  Callback callback{};
+};
+
+enum class Direction : std::uint8_t { kWrite, kRead };
+
+// One of many copies posted together.
+struct Copy {
+  Direction direction = Direction::kWrite;
+  std::span<std::byte> local;
+  RemoteAt remote;
+};
+
+// One lane to one peer. Thread-safe. Operations are one-sided: the peer's program takes no part.
+//
+// On every verb: the local bytes are the library's until the completion, which fires exactly once,
+// also on failure and on close. Operations on one channel may complete in any order, except that
+// flags and messages are seen by the peer after all that was posted on the channel before them.
+class Channel {
+ public:
+  Channel() = default;
+  Channel(Channel&&) noexcept = default;
+  Channel& operator=(Channel&&) noexcept = default;
+  ~Channel();
+
+  // Copies local bytes into the peer's region, or the peer's bytes here.
+  Transfer write(std::span<const std::byte> local, RemoteAt remote, OpOptions options = {});
+  Transfer read(std::span<std::byte> local, RemoteAt remote, OpOptions options = {});
+  // Many copies, one completion: done when all are, failed with the first failure.
+  Transfer copy(std::span<const Copy> copies, OpOptions options = {});
+
+  // Writes the bytes, then stores `value` into the 64-bit word at `flag`: a reader that sees the
+  // value sees every byte. `notify` false promises that the receiver spins, which saves a wake-up.
+  Transfer write_flagged(std::span<const std::byte> local, RemoteAt remote, RemoteAt flag,
+                         std::uint64_t value, OpOptions options = {}, bool notify = true);
+
+  // On a 64-bit word, 8-aligned, of a region granted with kAtomic; Transfer::value() is what was
+  // there before. Words used by atomics are touched through channels only, also by their owner.
+  Transfer fetch_add(RemoteAt word, std::uint64_t addend, OpOptions options = {});
+  Transfer compare_swap(RemoteAt word, std::uint64_t expected, std::uint64_t desired,
+                        OpOptions options = {});
+
+  // A small message (at most capabilities().max_message bytes), delivered in order.
+  Transfer send(std::span<const std::byte> message, OpOptions options = {});
+  // The next message: its size. kDeadlineExceeded if none comes, kUnavailable if the peer is gone.
+  Result<std::size_t> receive(std::span<std::byte> into, Deadline deadline,
+                              WaitMode mode = WaitMode::kAdaptive);
+
+  // Waits until the local 64-bit word (which the peer writes as a flag) is at least `value`,
+  // wrapping like a sequence number. Makes progress and helps with the peer's copy meanwhile.
+  Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
+                   WaitMode mode = WaitMode::kAdaptive);
+
+  // The peer's address book: a region by the name it was published under; waits for it to appear.
+  Result<RemoteRegion> look_up(std::string_view name, Deadline deadline);
+
+  // The peer's region as memory of this process, where capabilities().maps_peer says so.
+  Result<std::span<std::byte>> map(const RemoteRegion& remote);
+
+  Capabilities capabilities() const;
+  std::string provider() const;       // "shm", "tcp", ...
+  std::string why() const;            // why this provider was chosen for this peer
+  std::string peer_endpoint() const;  // where the peer's device listens
+  DeviceId peer() const;
+  bool alive() const;
+  // Fails what is pending with kCancelled and gives the lane up. The destructor does the same.
+  void close();
+  explicit operator bool() const { return core_ != nullptr; }
+
+ private:
+  friend class DeviceCore;
+  explicit Channel(std::shared_ptr<ChannelCore> core) : core_(std::move(core)) {}
+  std::shared_ptr<ChannelCore> core_;
+};
+
+}  // namespace ferry::fabric
