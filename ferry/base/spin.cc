@@ -19,9 +19,9 @@ bool SpinBudget::check_clock() {
     start_ = last_ = now;
     return budget_ > 0;
   }
-  bool descheduled = now - last_ > kDescheduled;
+  descheduled_ = now - last_ > kDescheduled;
   last_ = now;
-  return !descheduled && now - start_ < budget_;
+  return !descheduled_ && now - start_ < budget_;
 }
 
 }  // namespace ferry

@@ -75,6 +75,8 @@ class SpinBudget {
     return check_clock();
   }
   void restart() { start_ = 0; }
+  // Whether the last spin_again() said no because the core was taken away meanwhile.
+  bool descheduled() const { return descheduled_; }
 
  private:
   static constexpr unsigned kCheckEvery = 64;
@@ -83,6 +85,7 @@ class SpinBudget {
   std::int64_t start_ = 0;
   std::int64_t last_ = 0;
   unsigned count_ = 0;
+  bool descheduled_ = false;
 };
 
 }  // namespace ferry

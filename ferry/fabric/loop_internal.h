@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -53,7 +54,7 @@ class Loop {
     virtual bool has_pending() const { return false; }
   };
 
-  static Result<std::unique_ptr<Loop>> open(std::string name, Bell* bell, Nanos spin);
+  static Result<std::unique_ptr<Loop>> open(std::string name, Nanos spin);
   ~Loop();
 
   // After remove() has returned, no method of the source is running or will run.
@@ -87,7 +88,9 @@ class Loop {
   void notify();
   // The eventfd that remote writers write to when Bell says somebody sleeps.
   int event_fd() const { return event_.get(); }
-  Bell& bell() { return *bell_; }
+  // Where this loop says who sleeps: a bell in shared memory, or nullptr for a private one. Before
+  // the first lane, and again before that memory goes away.
+  void use_bell(Bell* bell);
   const std::string& name() const { return name_; }
 
  private:
@@ -95,21 +98,27 @@ class Loop {
   void poller();
   void take_token() FERRY_NO_THREAD_SAFETY_ANALYSIS;
   int progress_holding_token();
-  void after_progress(int work);
-  bool sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
-  void sleep_as_poller();
-  void handle_events(int timeout_ms);
+  void tick_holding_token(std::int64_t now);
+  void tick(std::int64_t now);
+  void after_progress();
+  void ring();
+  bool nothing_to_do();
+  bool pending();
+  void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
+  void wait_for_events(int timeout_ms);
+  void handle(std::uint64_t which, std::uint32_t events);
 
   struct Watch;
   std::string name_;
   Nanos spin_{};
   Fd epoll_;
   Fd event_;
-  Bell* bell_ = nullptr;
   Bell private_bell_;
+  std::atomic<Bell*> bell_{&private_bell_};
   Token token_;
   std::vector<Source*> sources_;  // changed and walked by the token's holder only
-  std::int64_t last_tick_ = 0;
+  std::int64_t last_tick_ = 0;    // the token's holder's
+  std::atomic<std::int64_t> last_tick_seen_{0};
   Mutex watch_lock_;
   std::vector<std::unique_ptr<Watch>> watches_ FERRY_GUARDED_BY(watch_lock_);  // by fd
   std::atomic<std::uint32_t> epoll_sleepers_{0};  // user threads inside epoll_wait (0 or 1)

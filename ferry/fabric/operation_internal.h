@@ -85,7 +85,7 @@ class Operation {
   std::uint64_t value_ = 0;
   std::shared_ptr<const Error> error_;  // set before state_ becomes kFailed
   Callback callback_;
-  Lane* lane_ = nullptr;
+  Loop* loop_ = nullptr;
   class OperationPool* pool_ = nullptr;
   alignas(16) std::byte scratch_[192];
 };

@@ -1,0 +1,317 @@
+// Data path.
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ferry/base/log.h"
+#include "ferry/fabric/loop_internal.h"
+
+namespace ferry::fabric {
+
+namespace {
+
+constexpr std::uint64_t kEventCookie = ~std::uint64_t{0};
+constexpr std::int64_t kTickNs = 10'000'000;
+constexpr std::int64_t kUserRecentNs = 1'000'000;
+constexpr std::uint64_t kParkMs = 2;
+constexpr int kIdleMs = 100;
+
+bool register_membarrier() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+// Asked once per process; a child of fork() inherits the registration.
+const bool kHasMembarrier = register_membarrier();
+
+void full_fence() {
+#if defined(__x86_64__)
+  asm volatile("lock; addq $0, (%%rsp)" ::: "memory", "cc");
+#else
+  __sync_synchronize();
+#endif
+}
+
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, Nanos limit) {
+  timespec span{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, seen, &span, nullptr, 0);
+}
+
+void futex_wake_all(std::atomic<std::uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+}  // namespace
+
+void light_fence() {
+  if (kHasMembarrier) {
+    asm volatile("" ::: "memory");
+  } else {
+    full_fence();
+  }
+}
+
+void heavy_fence() {
+  full_fence();
+  if (kHasMembarrier) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+}
+
+struct Loop::Watch {
+  Source* source;
+  std::uint64_t cookie;
+};
+
+Result<std::unique_ptr<Loop>> Loop::open(std::string name, Nanos spin) {
+  std::unique_ptr<Loop> loop(new Loop);
+  loop->name_ = std::move(name);
+  loop->spin_ = spin;
+  loop->epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!loop->epoll_) return fail_errno(errno, "creating the epoll of {}", loop->name_);
+  loop->event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!loop->event_) return fail_errno(errno, "creating the eventfd of {}", loop->name_);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kEventCookie;
+  if (epoll_ctl(loop->epoll_.get(), EPOLL_CTL_ADD, loop->event_.get(), &event) != 0)
+    return fail_errno(errno, "watching the eventfd of {}", loop->name_);
+  loop->poller_ = std::thread([raw = loop.get()] { raw->poller(); });
+  return loop;
+}
+
+Loop::~Loop() {
+  stop_.store(true, std::memory_order_relaxed);
+  notify();
+  if (poller_.joinable()) poller_.join();
+  FERRY_ASSERT(sources_.empty(), "sources leave a loop before it is closed");
+}
+
+void Loop::use_bell(Bell* bell) {
+  with_token([&] { bell_.store(bell == nullptr ? &private_bell_ : bell); });
+}
+
+void Loop::take_token() {
+  for (int spins = 0; !token_.try_take(); ++spins) {
+    if (spins < 200) {
+      cpu_relax();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+void Loop::add(Source* source) {
+  with_token([&] { sources_.push_back(source); });
+  notify();
+}
+
+void Loop::remove(Source* source) {
+  with_token([&] {
+    std::erase(sources_, source);
+    LockGuard<Mutex> guard(watch_lock_);
+    for (auto& watch : watches_)
+      if (watch != nullptr && watch->source == source) watch.reset();
+  });
+}
+
+Status Loop::watch(int fd, std::uint32_t epoll_events, Source* source, std::uint64_t cookie) {
+  LockGuard<Mutex> guard(watch_lock_);
+  auto index = static_cast<std::size_t>(fd);
+  if (watches_.size() <= index) watches_.resize(index + 1);
+  bool known = watches_[index] != nullptr;
+  watches_[index] = std::make_unique<Watch>(Watch{source, cookie});
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.u64 = index;
+  int how = known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+  if (epoll_ctl(epoll_.get(), how, fd, &event) == 0) return {};
+  // A descriptor that was closed and opened again under the same number is new to epoll.
+  if (known && errno == ENOENT && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0)
+    return {};
+  int error = errno;
+  watches_[index].reset();
+  return fail_errno(error, "watching descriptor {} in {}", fd, name_);
+}
+
+void Loop::unwatch(int fd) {
+  LockGuard<Mutex> guard(watch_lock_);
+  auto index = static_cast<std::size_t>(fd);
+  if (index >= watches_.size() || watches_[index] == nullptr) return;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  watches_[index].reset();
+}
+
+int Loop::progress_holding_token() {
+  int work = 0;
+  // By index: a source may add sources.
+  for (std::size_t i = 0; i < sources_.size(); ++i) work += sources_[i]->progress_on_loop();
+  return work;
+}
+
+void Loop::tick_holding_token(std::int64_t now) {
+  if (now - last_tick_ < kTickNs) return;
+  last_tick_ = now;
+  for (std::size_t i = 0; i < sources_.size(); ++i)
+    if (sources_[i]->has_pending()) sources_[i]->tick_on_loop(now);
+}
+
+int Loop::try_progress() {
+  if (!token_.try_take()) return 0;
+  int work = progress_holding_token();
+  token_.give_back();
+  if (work != 0) after_progress();
+  return work;
+}
+
+void Loop::after_progress() {
+  full_fence();  // what was completed, before the look at who sleeps: sleepers do the reverse
+  if (futex_sleepers_.load(std::memory_order_relaxed) != 0) {
+    generation_.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(generation_);
+  }
+  if (epoll_sleepers_.load(std::memory_order_relaxed) != 0) ring();
+}
+
+void Loop::ring() {
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = ::write(event_.get(), &one, sizeof one);
+}
+
+void Loop::notify() {
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(generation_);
+  ring();
+}
+
+bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
+  constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
+  SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_);
+  for (unsigned turn = 1;; ++turn) {
+    for (int look = 0; look < kLooks; ++look)
+      if (ready()) return true;
+    if (try_progress() != 0) continue;
+    if (turn % 32 == 0 || mode == WaitMode::kSleep) {
+      if (ready()) return true;
+      auto now = now_ns();
+      user_seen_.store(now, std::memory_order_relaxed);
+      if (now >= deadline.ns()) return false;
+      tick(now);
+    }
+    if (budget.spin_again()) continue;
+    if (mode == WaitMode::kSpin) {
+      // The budget ends early when this core is wanted by others too.
+      if (budget.descheduled()) sched_yield();
+    } else {
+      sleep_once(ready, deadline);
+    }
+    budget.restart();
+  }
+}
+
+void Loop::tick(std::int64_t now) {
+  if (now - last_tick_seen_.load(std::memory_order_relaxed) < kTickNs) return;
+  last_tick_seen_.store(now, std::memory_order_relaxed);
+  if (!token_.try_take()) return;
+  tick_holding_token(now);
+  token_.give_back();
+  after_progress();
+}
+
+bool Loop::nothing_to_do() {
+  take_token();
+  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i]->arm_on_loop();
+  int work = progress_holding_token();
+  token_.give_back();
+  if (work != 0) after_progress();
+  return work == 0;
+}
+
+void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
+  if (sleeper_taken_.exchange(true, std::memory_order_acquire)) {
+    // Somebody sleeps in epoll already; whoever makes progress wakes us through the generation.
+    auto seen = generation_.load(std::memory_order_seq_cst);
+    futex_sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    if (!ready() && sleeper_taken_.load(std::memory_order_seq_cst))
+      futex_wait(generation_, seen, std::min<Nanos>(deadline.left(), std::chrono::seconds(1)));
+    futex_sleepers_.fetch_sub(1, std::memory_order_relaxed);
+    return;
+  }
+  Bell& bell = *bell_.load(std::memory_order_relaxed);
+  epoll_sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  bell.flag_sleepers.fetch_add(1, std::memory_order_seq_cst);
+  bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
+  if (&bell != &private_bell_) heavy_fence();
+  if (nothing_to_do() && !ready()) {
+    int limit = std::min(deadline.left_ms(), pending() ? 10 : 1000);
+    wait_for_events(limit);
+  }
+  bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  bell.flag_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  epoll_sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  sleeper_taken_.store(false, std::memory_order_seq_cst);
+  if (futex_sleepers_.load(std::memory_order_seq_cst) != 0) {
+    generation_.fetch_add(1, std::memory_order_seq_cst);
+    futex_wake_all(generation_);
+  }
+}
+
+bool Loop::pending() {
+  take_token();
+  bool any = std::any_of(sources_.begin(), sources_.end(),
+                         [](Source* source) { return source->has_pending(); });
+  token_.give_back();
+  return any;
+}
+
+void Loop::wait_for_events(int timeout_ms) {
+  epoll_event events[16];
+  int count = epoll_wait(epoll_.get(), events, 16, timeout_ms);
+  if (count <= 0) return;
+  int work = with_token([&] {
+    for (int i = 0; i < count; ++i) handle(events[i].data.u64, events[i].events);
+    return progress_holding_token();
+  });
+  if (work != 0) after_progress();
+}
+
+void Loop::handle(std::uint64_t which, std::uint32_t events) {
+  if (which == kEventCookie) {
+    std::uint64_t drained = 0;
+    [[maybe_unused]] auto got = ::read(event_.get(), &drained, sizeof drained);
+    return;
+  }
+  Watch found{nullptr, 0};
+  {
+    LockGuard<Mutex> guard(watch_lock_);
+    if (which < watches_.size() && watches_[which] != nullptr) found = *watches_[which];
+  }
+  if (found.source != nullptr) found.source->ready_on_loop(found.cookie, events);
+}
+
+void Loop::poller() {
+  ::prctl(PR_SET_NAME, name_.c_str());
+  while (!stop_.load(std::memory_order_relaxed)) {
+    auto now = now_ns();
+    tick(now);
+    if (epoll_sleepers_.load(std::memory_order_relaxed) != 0 ||
+        now - user_seen_.load(std::memory_order_relaxed) < kUserRecentNs) {
+      // A user thread makes the progress; stay out of its way, and look again soon.
+      timespec nap{0, static_cast<long>(kParkMs * 1'000'000)};
+      ::nanosleep(&nap, nullptr);
+      continue;
+    }
+    Bell& bell = *bell_.load(std::memory_order_relaxed);
+    bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
+    if (&bell != &private_bell_) heavy_fence();
+    if (nothing_to_do())
+      wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);
+    bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace ferry::fabric
