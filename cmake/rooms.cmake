@@ -1,7 +1,10 @@
-# One library from all rooms. A room is a folder below ferry/; its *.cc files are picked up by name:
-# x.cc belongs to the library, x_test.cc to the unit tests, x_fuzz.cc to the fuzz targets.
+# One library from all rooms. A room is a folder below ferry/; its files are picked up by name:
+# x.h and x.cc belong to the library, x_test.cc to the unit tests, x_fuzz.cc to the fuzz targets.
 
 set(FERRY_LIBRARY_ROOMS base bootstrap memory fabric)
+
+# What the library uses and its users need not see. Tests and private headers do.
+set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::URING PkgConfig::VERBS)
 
 function(ferry_room_files out suffix)
   set(files)
@@ -12,15 +15,53 @@ function(ferry_room_files out suffix)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
+# Public headers: those of the library's rooms and ferry/ferry.h, less x_internal.h.
+function(ferry_public_headers out)
+  ferry_room_files(headers .h)
+  file(GLOB top CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/*.h)
+  list(APPEND headers ${top})
+  list(FILTER headers EXCLUDE REGEX "_internal\\.h$")
+  set(${out} ${headers} PARENT_SCOPE)
+endfunction()
+
 function(ferry_library)
   ferry_room_files(sources .cc)
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  ferry_public_headers(headers)
   add_library(tensorferry STATIC ${sources})
   add_library(Tensorferry::tensorferry ALIAS tensorferry)
+  target_sources(tensorferry PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
   target_compile_features(tensorferry PUBLIC cxx_std_20)
-  target_include_directories(tensorferry PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include>)
   target_compile_definitions(tensorferry PUBLIC FMT_SHARED SPDLOG_SHARED_LIB SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL)
   target_link_libraries(tensorferry PUBLIC fmt::fmt spdlog::spdlog tl::expected Threads::Threads
-    PRIVATE OpenSSL::Crypto PkgConfig::URING PkgConfig::VERBS nlohmann_json::nlohmann_json)
+    PRIVATE ${FERRY_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+endfunction()
+
+# Target check_headers: every header compiles alone, and twice in one file.
+function(ferry_check_headers)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/ferry/*.h)
+  set(sources)
+  foreach(header ${headers})
+    set(source ${CMAKE_BINARY_DIR}/check_headers/${header}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n#include \"${header}\"\n")
+    list(APPEND sources ${source})
+  endforeach()
+  add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${sources})
+  target_link_libraries(check_headers PRIVATE tensorferry ${FERRY_PRIVATE_LIBRARIES}
+    nlohmann_json::nlohmann_json CLI11::CLI11)
+  target_compile_options(check_headers PRIVATE -O0 -g0)
+endfunction()
+
+# Target fuzzers: one libFuzzer program for each x_fuzz.cc.
+function(ferry_fuzzers)
+  ferry_room_files(sources _fuzz.cc)
+  add_custom_target(fuzzers)
+  foreach(source ${sources})
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE tensorferry ${FERRY_PRIVATE_LIBRARIES})
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    add_dependencies(fuzzers ${name})
+  endforeach()
 endfunction()

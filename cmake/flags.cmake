@@ -1,0 +1,29 @@
+# Compiler launcher, warnings and sanitizers, for every target of the project.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  add_compile_options(-Wthread-safety)
+endif()
+
+if(FERRY_SANITIZE)
+  add_compile_options(-fsanitize=${FERRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${FERRY_SANITIZE})
+endif()
+if(FERRY_SANITIZE MATCHES "thread")
+  # g++ warns that TSan does not model fences. The library orders shared memory with them on
+  # purpose; what that hides from TSan is covered by tests that compare stamped data.
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
+endif()
+
+if(FERRY_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "FERRY_FUZZ needs clang, which has libFuzzer: use the preset clang-tsa")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
