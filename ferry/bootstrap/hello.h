@@ -52,7 +52,7 @@ inline constexpr std::size_t kMaxDenial = 512;
 // Does no I/O. The owner moves bytes: what arrives goes to consume() in any fragments, what
 // output() shows goes to the peer, also after a failure, because the last frame may tell the peer
 // why. A connector that is done knows that the acceptor has admitted it. Before the peer is
-// authenticated at most 40 bytes are buffered. Not thread-safe.
+// authenticated less than 40 bytes are kept between two calls. Not thread-safe.
 class Handshake {
  public:
   // Fails with kInvalidArgument if `mine` cannot be sent (blob too large, versions reversed).
@@ -92,23 +92,25 @@ class Handshake {
 
   Handshake(Role role, const Secret& secret, Hello mine, const Bytes32& nonce, Admit admit);
 
+  // Each takes one unit of the peer's, if it is there whole.
   Status step(bool& progressed);
   Status take_opening(bool& progressed);
   Status take_frame(bool& progressed);
-  Status check_header(std::uint8_t type, std::uint32_t length) const;
-  Status dispatch(std::uint8_t type, std::span<const std::byte> frame);
+  bool fits(std::uint8_t type, std::uint32_t length) const;
   Status take_proof(std::span<const std::byte> frame);
   Status take_hello(std::span<const std::byte> frame);
   Status take_denial(std::span<const std::byte> frame);
   Status take_refusal(std::span<const std::byte> frame) const;
+  Status check_seal(std::span<const std::byte> frame);
+  Status answer();
+  const char* awaited() const;
 
+  void send(std::span<const std::byte> bytes);
   void send_opening();
   void send_proof();
-  void send_sealed(std::uint8_t type, std::span<const std::byte> body);
   void send_hello();
+  void send_sealed(std::uint8_t type, std::span<const std::byte> body);
   void refuse(Code code);
-  bool open_seal(std::span<const std::byte> frame) const;
-  void derive_session_key();
   void record(std::span<const std::byte> bytes);
 
   Role role_;
