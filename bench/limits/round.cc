@@ -1,0 +1,259 @@
+#include "bench/limits/round.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+namespace bench {
+namespace {
+
+// Larger buffers are given back after each run, so that many idle programs fit into memory.
+constexpr std::uint64_t kKeep = std::uint64_t{128} << 20;
+
+std::uint64_t warm_rounds(const Run& run) {
+  return 1 + std::min<std::uint64_t>(run.rounds / 10, 200);
+}
+
+// Begins the blackboard while a command is handed over; pairs may overwrite it afterwards.
+struct Order {
+  bool quit = false;
+  Run run;
+};
+struct Verdict {
+  std::int64_t cpu_ns = 0;
+  std::uint64_t bad = 0;
+};
+
+template <class T>
+void put(const Link& link, const T& value) {
+  std::memcpy(link.blackboard().data(), &value, sizeof value);
+}
+template <class T>
+T get(const Link& link) {
+  T value;
+  std::memcpy(&value, link.blackboard().data(), sizeof value);
+  return value;
+}
+
+// What both sides keep between runs: the size that is open and the rounds since it was filled.
+class Player {
+ public:
+  Player(const Program& program, Link& link) : program_(program), link_(link) {}
+
+  // Ok line of the giver.
+  std::string give(const Run& run) {
+    put(link_, Order{false, run});
+    link_.meet();
+    begin(run);
+    rounds_of_giver(warm_rounds(run));
+    const auto cpu = cpu_ns();
+    const auto start = now_ns();
+    rounds_of_giver(run.rounds);
+    const auto ns = now_ns() - start;
+    const auto giver_cpu = cpu_ns() - cpu;
+    link_.meet();
+    const auto verdict = get<Verdict>(link_);
+    end(run);
+    std::ostringstream line;
+    line << "ok ns=" << ns << " cpu_ns=" << giver_cpu + verdict.cpu_ns << " checked=" << run.bytes
+         << " bad=" << verdict.bad;
+    return line.str();
+  }
+
+  // False when told to quit.
+  bool take() {
+    const auto order = get<Order>(link_);
+    if (order.quit) return false;
+    begin(order.run);
+    Verdict verdict;
+    verdict.bad = rounds_of_taker(warm_rounds(order.run), order.run.touch);
+    const auto cpu = cpu_ns();
+    verdict.bad += rounds_of_taker(order.run.rounds, order.run.touch);
+    verdict.cpu_ns = cpu_ns() - cpu;
+    verdict.bad += wrong_bytes(last_, order.run.bytes, round_);
+    put(link_, verdict);
+    link_.meet();
+    end(order.run);
+    return true;
+  }
+
+  void quit() {
+    put(link_, Order{true, {}});
+    link_.meet();
+  }
+
+ private:
+  void begin(const Run& run) {
+    // Both sides have read the order before either writes to the blackboard again.
+    link_.meet();
+    if (!pair_) pair_ = program_.make(link_);
+    if (open_ != run.bytes) {
+      close();
+      pair_->open(run.bytes);
+      open_ = run.bytes;
+      round_ = 0;
+      if (link_.side() == Side::kGiver) fill(pair_->source());
+      link_.meet();
+    }
+    pair_->set_sleep(run.sleep);
+  }
+
+  void end(const Run& run) {
+    link_.meet();
+    if (run.bytes > kKeep) close();
+  }
+
+  void close() {
+    if (open_ == 0) return;
+    last_ = {};
+    open_ = 0;
+    pair_->close();
+  }
+
+  void rounds_of_giver(std::uint64_t count) {
+    const auto source = pair_->source();
+    for (; count > 0; --count) {
+      stamp(source, ++round_);
+      pair_->give(static_cast<std::uint32_t>(round_));
+    }
+  }
+
+  std::uint64_t rounds_of_taker(std::uint64_t count, Touch touch) {
+    std::uint64_t bad = 0;
+    for (; count > 0; --count) {
+      last_ = pair_->take(static_cast<std::uint32_t>(++round_));
+      bad += missing_stamps(last_, open_, round_);
+      sink_ = read_through(last_, touch);
+      pair_->answer(static_cast<std::uint32_t>(round_));
+    }
+    return bad;
+  }
+
+  const Program& program_;
+  Link& link_;
+  std::unique_ptr<Pair> pair_;
+  std::uint64_t open_ = 0;
+  std::uint64_t round_ = 0;
+  Pieces last_;
+  volatile std::uint64_t sink_ = 0;
+};
+
+int serve_taker(const Program& program, Link& link) {
+  try {
+    Player player(program, link);
+    for (;;) {
+      link.rest();
+      if (!player.take()) return 0;
+    }
+  } catch (const std::exception& failure) {
+    link.leave_failure(failure.what());
+  }
+  // The giver reads the sentence and then ends this process, or ends itself.
+  for (;;) pause();
+}
+
+std::optional<std::string> field(const std::string& line, const std::string& key) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (word.rfind(key + "=", 0) == 0) return word.substr(key.size() + 1);
+  }
+  return std::nullopt;
+}
+
+std::uint64_t number(const std::string& line, const std::string& key) {
+  const auto text = field(line, key).value_or("");
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string::npos || text.size() > 18)
+    throw Failure("run needs " + key + "=<a number>");
+  return std::stoull(text);
+}
+
+Run parse_run(const std::string& line, const Program& program) {
+  Run run{number(line, "bytes"), number(line, "rounds"), Touch::kPages, false};
+  const auto touch = field(line, "touch").value_or("page");
+  const auto wait = field(line, "wait").value_or("spin");
+  if (touch != "page" && touch != "all") throw Failure("touch is page or all, not " + touch);
+  if (wait != "spin" && wait != "sleep") throw Failure("wait is spin or sleep, not " + wait);
+  if (run.rounds == 0) throw Failure("run needs at least one round");
+  if (run.bytes < program.min_bytes || run.bytes > program.max_bytes)
+    throw Failure("takes " + std::to_string(program.min_bytes) + " to " +
+                  std::to_string(program.max_bytes) + " bytes, not " + std::to_string(run.bytes));
+  run.touch = touch == "all" ? Touch::kAll : Touch::kPages;
+  run.sleep = wait == "sleep";
+  return run;
+}
+
+// The giver's half: commands come in, lines go out.
+class Server {
+ public:
+  Server(const Program& program, Link& link)
+      : program_(program), link_(link), player_(program, link) {}
+
+  // False once there is nothing more to do.
+  bool obey(const std::string& line) {
+    if (line == "quit") return false;
+    if (line == "hello") {
+      say("ok name=" + program_.name + " what=" + program_.what + " sizes=" +
+          std::to_string(program_.min_bytes) + "-" + std::to_string(program_.max_bytes));
+    } else if (line.rfind("run ", 0) == 0) {
+      say(run(line));
+    } else if (!line.empty()) {
+      say("error unknown command: " + line.substr(0, 80));
+    }
+    return true;
+  }
+
+  void quit() {
+    if (broken_.empty()) player_.quit();
+  }
+
+ private:
+  std::string run(const std::string& line) {
+    if (!broken_.empty()) return "error broken by an earlier failure: " + broken_;
+    Run wanted;
+    try {
+      wanted = parse_run(line, program_);
+    } catch (const Failure& failure) {
+      return std::string("error ") + failure.what();
+    }
+    try {
+      return player_.give(wanted);
+    } catch (const std::exception& failure) {
+      link_.end_taker();
+      broken_ = failure.what();
+      std::replace(broken_.begin(), broken_.end(), '\n', ' ');
+      return "error " + broken_;
+    }
+  }
+
+  static void say(const std::string& line) { std::cout << line << std::endl; }
+
+  const Program& program_;
+  Link& link_;
+  Player player_;
+  std::string broken_;
+};
+
+}  // namespace
+
+int serve(const Program& program) {
+  try {
+    Link link(program.shared_bytes);
+    if (link.split() == Side::kTaker) return serve_taker(program, link);
+    Server server(program, link);
+    for (std::string line; std::getline(std::cin, line) && server.obey(line);) {
+    }
+    server.quit();
+    return 0;
+  } catch (const std::exception& failure) {
+    std::cout << "error " << failure.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+// The bytes that the pairs move: a pattern, stamped anew in every round so that a receiver can tell
+// this round's data from the last round's.
+namespace bench {
+
+inline constexpr std::size_t kPage = 4096;
+
+enum class Touch { kPages, kAll };
+
+// A tensor as the receiver has it. More than one piece only where the transport hands it out so.
+using Pieces = std::span<const std::span<const std::byte>>;
+
+// Writes the pattern of round 0.
+void fill(std::span<std::byte> tensor);
+
+// Marks the tensor with the round: its first and last word, and the first word of one page that
+// changes from round to round. Three stores, so that the timed cost stays nothing.
+void stamp(std::span<std::byte> tensor, std::uint64_t round);
+
+// How many of the round's three marks are not there.
+std::uint64_t missing_stamps(Pieces tensor, std::uint64_t bytes, std::uint64_t round);
+
+// Reads one byte per page, or one word per cache line. The sum keeps the reads alive.
+std::uint64_t read_through(Pieces tensor, Touch touch);
+
+// How many bytes differ from what a tensor holds that was filled and then stamped in rounds
+// 1..round. Bytes that are missing count as different.
+std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t round);
+
+}  // namespace bench
