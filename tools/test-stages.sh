@@ -1,0 +1,156 @@
+# The stages of ./test and the tables they work through. Sourced, not run.
+#
+# A stage is a function stage_NAME. It may fail as often as it likes: later stages still run.
+
+# name | part of --quick | has gtest cases, so that a filter selects in it | what it does
+stages=(
+  "format      | no  | no  | layout of the sources (clang-format)"
+  "includes    | no  | no  | rooms, private headers, file length (tools/check-includes)"
+  "release     | yes | yes | unit, contract and multi-process tests, as users run them"
+  "scripts     | yes | no  | the program and the examples, from outside"
+  "headers     | no  | no  | every header compiles alone"
+  "clang       | no  | no  | thread-safety analysis"
+  "fuzz        | no  | no  | parsers under libFuzzer, with sanitizers, for a bounded time"
+  "tidy        | no  | no  | bug patterns (clang-tidy)"
+  "asan        | no  | yes | tests under the address, leak and undefined-behaviour sanitizers"
+  "tsan        | no  | yes | tests under the thread sanitizer"
+  "install     | no  | no  | a program built against an installed copy"
+  "rdma        | no  | yes | tests on kernel verbs (Soft-RoCE) in one guest and across two"
+)
+
+# name | seconds | stages | command, from the build's bin folder. Time is tripled under a sanitizer.
+programs=(
+  "unit          | 120 | release asan tsan | ferry_unit_tests"
+  "contract fake | 120 | release asan tsan | ferry_contract_tests --provider=fake"
+  "contract shm  | 120 | release asan tsan | ferry_contract_tests --provider=shm"
+  "contract tcp  | 120 | release asan tsan | ferry_contract_tests --provider=tcp"
+  "process       | 240 | release asan      | ferry_process_tests"
+)
+
+# name | hosts | seconds | command, run on every host by bash from the release build's bin folder; it finds
+# RDMA_HOST, RDMA_ADDRESS and RDMA_PEER in its environment
+guest_programs=(
+  "contract verbs, one guest | 1 | 400 | ./ferry_contract_tests --provider=verbs"
+)
+
+fuzz_seconds=10
+
+# field N LINE: the Nth field of a table line, without the blanks around it.
+field() { cut -d'|' -f"$1" <<<"$2" | sed 's/^ *//; s/ *$//'; }
+
+stage_format() {
+  check "clang-format" 120 bash -c 'git ls-files -z "*.h" "*.cc" | xargs -0 -r -n 40 -P 2 clang-format --dry-run -Werror'
+}
+
+stage_includes() { check "includes" 60 tools/check-includes; }
+
+stage_headers() {
+  build release check_headers && pass
+}
+
+# run_programs PRESET STAGE FACTOR [PREFIX...]: the lines of the table that are meant for the stage.
+run_programs() {
+  local preset=$1 for_stage=$2 factor=$3 line name command program
+  shift 3
+  build "$preset" ferry ferry_unit_tests ferry_contract_tests ferry_process_tests || return 0
+  for line in "${programs[@]}"; do
+    name=$(field 1 "$line")
+    [[ " $(field 3 "$line") " == *" $for_stage "* ]] || continue
+    read -ra command < <(field 4 "$line")
+    program=build/$preset/bin/${command[0]}
+    if [[ ! -x $program ]]; then
+      skip "$name" "there are no sources for ${command[0]}"
+      continue
+    fi
+    run_gtest "$name" $(($(field 2 "$line") * factor)) "$@" "$program" "${command[@]:1}"
+  done
+}
+
+stage_release() {
+  build release ferry && run_programs release release 1
+}
+
+stage_asan() {
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+  export UBSAN_OPTIONS=print_stacktrace=1
+  # shellcheck disable=SC2046
+  run_programs asan-ubsan asan 3 $(fixed_addresses)
+}
+
+stage_tsan() {
+  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$top/tests/tsan.supp
+  # shellcheck disable=SC2046
+  run_programs tsan tsan 3 $(fixed_addresses)
+}
+
+# Each tests/scripts/NAME.sh gets the bin folder as its argument; 0 is passed, 77 skipped.
+stage_scripts() {
+  local script
+  build release all || return 0
+  for script in tests/scripts/*.sh; do
+    [[ -e $script ]] || continue
+    check "$(basename "$script" .sh)" 120 bash "$script" "$top/build/release/bin"
+  done
+}
+
+stage_clang() { build clang-tsa tensorferry && pass; }
+
+stage_fuzz() {
+  build clang-tsa fuzzers || return 0
+  local program name corpus
+  for program in build/clang-tsa/fuzz/*_fuzz; do
+    [[ -x $program ]] || { skip "fuzz" "there are no fuzz targets"; continue; }
+    name=$(basename "$program")
+    corpus=build/fuzz/$name
+    mkdir -p "$corpus"
+    # shellcheck disable=SC2046
+    check "$name" $((fuzz_seconds * 4 + 30)) $(fixed_addresses) "$program" -max_total_time=$fuzz_seconds -timeout=10 \
+      -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$logs/$name-" "$corpus" $(seeds_of "$name")
+  done
+}
+
+# Folder of seeds for a fuzz target, if the repository has one.
+seeds_of() { [[ ! -d tests/fuzz/$1 ]] || echo "tests/fuzz/$1"; }
+
+stage_tidy() {
+  run cmake --preset tidy >"$(log_of configure)" 2>&1 || { fail "configure tidy" "cmake found a problem"; return 0; }
+  check "clang-tidy" 600 tools/tidy
+}
+
+stage_install() {
+  build release tensorferry ferry || return 0
+  check "find_package" 300 tests/install/run cmake "$top/build/release"
+  check "pkg-config" 300 tests/install/run pkg-config "$top/build/release"
+}
+
+stage_rdma() {
+  local line name hosts limit command log status
+  build release ferry ferry_contract_tests || return 0
+  log=$(log_of prepare)
+  if ! run tools/rdma-vm --prepare $([[ $install == 1 ]] || echo --no-install) >"$log" 2>&1; then
+    if [[ $install == 1 ]]; then fail "rdma-vm" "$(tail -n 1 "$log")"; else skip "rdma-vm" "$(tail -n 1 "$log")"; fi
+    return 0
+  fi
+  if [[ -z $filter ]]; then
+    check "rdma-vm, one guest" 120 tools/rdma-vm --timeout 100 -- tests/rdma/pingpong.sh
+    check "rdma-vm, two guests" 120 tools/rdma-vm --timeout 100 --hosts 2 -- tests/rdma/pingpong.sh
+  fi
+  for line in "${guest_programs[@]}"; do
+    name=$(field 1 "$line") hosts=$(field 2 "$line") limit=$(field 3 "$line")
+    command=$(field 4- "$line")
+    [[ -x build/release/bin/ferry_contract_tests ]] || { skip "$name" "there are no sources for ferry_contract_tests"; continue; }
+    log=$(log_of "$name") status=0
+    run tools/rdma-vm --hosts "$hosts" --timeout "$limit" -- bash -c \
+      "cd build/release/bin && $command --gtest_color=no ${filter:+--gtest_filter=$(printf '%q' "$filter")}" >"$log" 2>&1 || status=$?
+    count_guests "$name" "$hosts" "$log" "$status" "$limit"
+  done
+}
+
+# Counts the cases of each guest by itself: their lines are mixed in the log.
+count_guests() {
+  local name=$1 hosts=$2 log=$3 status=$4 limit=$5 host
+  for host in $(seq "$hosts"); do
+    sed -n "s/^$host| //p" "$log" >"$log.$host"
+    count_gtest "$name$([[ $hosts == 1 ]] || echo " ($host)")" "$log.$host" "$status" "$limit"
+  done
+}
