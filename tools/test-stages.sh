@@ -33,6 +33,7 @@ guest_programs=(
   "contract verbs, one guest | 1 | 400 | ./ferry_contract_tests --provider=verbs"
 )
 
+tests=test # folder of the tests that span files and processes
 fuzz_seconds=10
 
 # field N LINE: the Nth field of a table line, without the blanks around it.
@@ -78,16 +79,16 @@ stage_asan() {
 }
 
 stage_tsan() {
-  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$top/tests/tsan.supp
+  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$top/$tests/tsan.supp
   # shellcheck disable=SC2046
   run_programs tsan tsan 3 $(fixed_addresses)
 }
 
-# Each tests/scripts/NAME.sh gets the bin folder as its argument; 0 is passed, 77 skipped.
+# Each scripts/NAME.sh in the folder of tests gets the bin folder as its argument; 0 is passed, 77 skipped.
 stage_scripts() {
   local script
   build release all || return 0
-  for script in tests/scripts/*.sh; do
+  for script in "$tests"/scripts/*.sh; do
     [[ -e $script ]] || continue
     check "$(basename "$script" .sh)" 120 bash "$script" "$top/build/release/bin"
   done
@@ -110,7 +111,7 @@ stage_fuzz() {
 }
 
 # Folder of seeds for a fuzz target, if the repository has one.
-seeds_of() { [[ ! -d tests/fuzz/$1 ]] || echo "tests/fuzz/$1"; }
+seeds_of() { [[ ! -d $tests/fuzz/$1 ]] || echo "$tests/fuzz/$1"; }
 
 stage_tidy() {
   run cmake --preset tidy >"$(log_of configure)" 2>&1 || { fail "configure tidy" "cmake found a problem"; return 0; }
@@ -119,8 +120,8 @@ stage_tidy() {
 
 stage_install() {
   build release tensorferry ferry || return 0
-  check "find_package" 300 tests/install/run cmake "$top/build/release"
-  check "pkg-config" 300 tests/install/run pkg-config "$top/build/release"
+  check "find_package" 300 "$tests/install/run" cmake "$top/build/release"
+  check "pkg-config" 300 "$tests/install/run" pkg-config "$top/build/release"
 }
 
 stage_rdma() {
@@ -132,8 +133,8 @@ stage_rdma() {
     return 0
   fi
   if [[ -z $filter ]]; then
-    check "rdma-vm, one guest" 120 tools/rdma-vm --timeout 100 -- tests/rdma/pingpong.sh
-    check "rdma-vm, two guests" 120 tools/rdma-vm --timeout 100 --hosts 2 -- tests/rdma/pingpong.sh
+    check "rdma-vm, one guest" 120 tools/rdma-vm --timeout 100 -- "$tests/rdma/pingpong.sh"
+    check "rdma-vm, two guests" 120 tools/rdma-vm --timeout 100 --hosts 2 -- "$tests/rdma/pingpong.sh"
   fi
   for line in "${guest_programs[@]}"; do
     name=$(field 1 "$line") hosts=$(field 2 "$line") limit=$(field 3 "$line")
