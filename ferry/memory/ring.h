@@ -60,6 +60,7 @@ class RingWriter {
   std::uint64_t position_ = 0;  // tail modulo capacity
   std::uint64_t skip_ = 0;      // bytes to the end, when the reserved record wraps
   std::uint64_t reserved_ = 0;  // header and padding included; 0: nothing reserved
+  std::uint32_t length_ = 0;
 };
 
 // The consumer's end. One thread at a time; borrows the memory.
@@ -76,7 +77,7 @@ class RingReader {
 
  private:
   explicit RingReader(std::span<std::byte> memory);
-  Result<std::span<const std::byte>> parse();
+  Status parse();
 
   std::atomic<std::uint64_t>* tail_word_;
   std::atomic<std::uint64_t>* head_word_;
