@@ -141,17 +141,20 @@ stage_rdma() {
     command=$(field 4- "$line")
     [[ -x build/release/bin/ferry_contract_tests ]] || { skip "$name" "there are no sources for ferry_contract_tests"; continue; }
     log=$(log_of "$name") status=0
-    run tools/rdma-vm --hosts "$hosts" --timeout "$limit" -- bash -c \
-      "cd build/release/bin && $command --gtest_color=no ${filter:+--gtest_filter=$(printf '%q' "$filter")}" >"$log" 2>&1 || status=$?
+    run tools/rdma-vm --hosts "$hosts" --timeout "$limit" -- env GTEST_COLOR=no GTEST_FILTER="${filter:-*}" \
+      bash -c "cd build/release/bin && $command" >"$log" 2>&1 || status=$?
     count_guests "$name" "$hosts" "$log" "$status" "$limit"
   done
 }
 
-# Counts the cases of each guest by itself: their lines are mixed in the log.
+# Counts the cases of each guest that ran any by itself: their lines are mixed in the log.
 count_guests() {
-  local name=$1 hosts=$2 log=$3 status=$4 limit=$5 host
+  local name=$1 hosts=$2 log=$3 status=$4 limit=$5 host counted=0
   for host in $(seq "$hosts"); do
     sed -n "s/^$host| //p" "$log" >"$log.$host"
+    grep -q '^\[ RUN ' "$log.$host" || continue
+    counted=1
     count_gtest "$name$([[ $hosts == 1 ]] || echo " ($host)")" "$log.$host" "$status" "$limit"
   done
+  [[ $counted == 1 ]] || { show_end_of "$log"; fail "$name" "no test ran; exit status $status"; }
 }
