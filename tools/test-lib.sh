@@ -23,7 +23,7 @@ skip() {
 
 # Runs a command in the background, so that a signal to this script is acted on at once.
 run() {
-  "$@" &
+  "$@" 3>&- &
   current=$!
   local status=0
   wait "$current" || status=$?
@@ -99,8 +99,8 @@ count_gtest() {
   while IFS=$'\t' read -r kind what reason; do
     case $kind in
       P) here_passed=$what; passed=$((passed + what)) ;;
-      F) fail "$what" "see below" ;;
-      S) skip "$what" "${reason:-it does not say why}" ;;
+      F) fail "$name: $what" "an expectation was not met" ;;
+      S) skip "$name: $what" "${reason:-it does not say why}" ;;
       R) running=$what ;;
     esac
   done < <(gtest_events "$log")
@@ -108,7 +108,7 @@ count_gtest() {
   if [[ $status == 124 || $status == 137 ]]; then
     fail "$name" "no end after $limit s${running:+, in $running}"
   elif [[ -n $running ]]; then
-    fail "$running" "the program ended in the middle of it with status $status"
+    fail "$name: $running" "the program ended in the middle of it with status $status"
   elif [[ $status != 0 && $failed == "$before" ]]; then
     fail "$name" "exit status $status, though no test failed"
   elif [[ $here_passed == 0 && $here_skipped == 0 && $failed == "$before" && -z $filter ]]; then
