@@ -106,8 +106,8 @@ TEST(HelloHostileTest, AnEchoProvesNothing) {
   EXPECT_NE(status.error().message().find("own challenge"), std::string::npos);
 }
 
-// An attacker without the secret lets a victim answer its own challenge: it relays the opening with
-// other versions, or between two handshakes of the victim that both connect.
+// An attacker without the secret ties two connectors together and passes the proof of one to the
+// other as an acceptor's.
 TEST(HelloHostileTest, ProofsDoNotServeTheOtherRole) {
   auto first = *Handshake::open(Role::kConnector, kSecret, connector_hello());
   auto second = *Handshake::open(Role::kConnector, kSecret, connector_hello());
