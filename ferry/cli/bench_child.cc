@@ -1,0 +1,161 @@
+#include "ferry/cli/bench_child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+extern char** environ;
+
+namespace ferry::cli {
+namespace {
+
+constexpr std::size_t kLongestLine = 4096;
+
+volatile std::sig_atomic_t interrupt_seen = 0;
+std::array<struct sigaction, 3> old_actions;
+constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGPIPE};
+
+void on_interrupt(int) { interrupt_seen = 1; }
+
+Result<std::array<Fd, 2>> make_pipe() {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return fail_errno(errno, "cannot make a pipe to a round program");
+  return std::array<Fd, 2>{Fd(ends[0]), Fd(ends[1])};
+}
+
+Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& args, int in,
+                    int out) {
+  std::vector<std::string> words = {path};
+  words.insert(words.end(), args.begin(), args.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  for (int signal : kSignals) sigaddset(&defaults, signal);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, path.c_str(), &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (error != 0) return fail_errno(error, "cannot start {}", path);
+  return pid;
+}
+
+}  // namespace
+
+Result<RoundChild> RoundChild::start(const std::string& path,
+                                     const std::vector<std::string>& args) {
+  auto to_child = FERRY_TRY(make_pipe());
+  auto from_child = FERRY_TRY(make_pipe());
+  const pid_t pid = FERRY_TRY(spawn(path, args, to_child[0].get(), from_child[1].get()));
+  return RoundChild(pid, std::move(to_child[1]), std::move(from_child[0]));
+}
+
+RoundChild::RoundChild(RoundChild&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      in_(std::move(other.in_)),
+      out_(std::move(other.out_)),
+      unread_(std::move(other.unread_)) {}
+
+RoundChild& RoundChild::operator=(RoundChild&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(in_, other.in_);
+  std::swap(out_, other.out_);
+  std::swap(unread_, other.unread_);
+  return *this;
+}
+
+RoundChild::~RoundChild() { kill_now(); }
+
+Result<std::string> RoundChild::ask(const std::string& line, Deadline deadline) {
+  const auto text = line + "\n";
+  // Lines are far shorter than a pipe's buffer, and the last answer has been read: this cannot
+  // block.
+  if (write(in_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    return fail_errno(errno, "the round program is gone; sending it '{}' failed", line);
+  return read_line(deadline);
+}
+
+Result<std::string> RoundChild::read_line(Deadline deadline) {
+  for (;;) {
+    if (const auto end = unread_.find('\n'); end != std::string::npos) {
+      auto line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      return line;
+    }
+    if (InterruptGuard::interrupted()) return fail(Code::kCancelled, "interrupted");
+    if (deadline.expired())
+      return fail(Code::kDeadlineExceeded, "the round program did not answer in time");
+    if (unread_.size() > kLongestLine)
+      return fail(Code::kInternal, "the round program's answer has no end");
+    pollfd wanted{out_.get(), POLLIN, 0};
+    if (poll(&wanted, 1, std::min(deadline.left_ms(), 200)) <= 0) continue;
+    std::array<char, 512> part{};
+    const auto count = read(out_.get(), part.data(), part.size());
+    if (count == 0) return fail(Code::kAborted, "the round program died");
+    if (count > 0) unread_.append(part.data(), static_cast<std::size_t>(count));
+  }
+}
+
+void RoundChild::stop() {
+  if (pid_ < 0) return;
+  constexpr std::string_view kQuit = "quit\n";
+  if (write(in_.get(), kQuit.data(), kQuit.size()) < 0) in_.reset();
+  in_.reset();
+  if (!reaped_within(std::chrono::seconds(1))) kill_now();
+}
+
+bool RoundChild::reaped_within(Nanos span) {
+  const auto deadline = Deadline::after(span);
+  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (deadline.expired()) return false;
+    usleep(1000);
+  }
+  pid_ = -1;
+  return true;
+}
+
+void RoundChild::kill_now() {
+  if (pid_ < 0) return;
+  kill(-pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+InterruptGuard::InterruptGuard() {
+  interrupt_seen = 0;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    struct sigaction action = {};
+    // No SA_RESTART: a blocked call shall end.
+    action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : on_interrupt;
+    sigaction(kSignals[i], &action, &old_actions[i]);
+  }
+}
+
+InterruptGuard::~InterruptGuard() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i)
+    sigaction(kSignals[i], &old_actions[i], nullptr);
+}
+
+bool InterruptGuard::interrupted() { return interrupt_seen != 0; }
+
+}  // namespace ferry::cli

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_protocol.h"
+#include "ferry/cli/bench_variants.h"
+
+namespace ferry::cli {
+
+// What one variant did at one size. Entry i of `ns` and `cpu_ns` is repetition i, per round.
+struct Cell {
+  std::vector<double> ns;
+  std::vector<double> cpu_ns;
+  std::uint64_t rounds = 0;
+  // Why it was not measured, or not to the end; empty where it was.
+  std::string left_out;
+};
+
+struct Plan {
+  std::vector<Variant> variants;
+  std::vector<std::uint64_t> sizes;
+  bool touch_all = false;
+  int repeat = 9;
+  double seconds = 600;
+  // Folders with the round programs, first match wins.
+  std::vector<std::string> folders;
+  // The running program, for the variants that are ours.
+  std::string self;
+};
+
+struct Measurements {
+  std::vector<Variant> variants;
+  std::vector<std::uint64_t> sizes;
+  bool touch_all = false;
+  std::map<std::pair<std::string, std::uint64_t>, Cell> cells;
+  // What the reader must know: programs that are missing, failures, sizes left out.
+  std::vector<std::string> notes;
+  std::uint64_t checked_bytes = 0;
+  std::uint64_t bad = 0;
+  bool interrupted = false;
+  double seconds = 0;
+
+  // Nothing where it was not measured.
+  const Cell* cell(const std::string& variant, std::uint64_t size) const;
+};
+
+// Told what is being measured: size, repetition, variant.
+struct Progress {
+  std::size_t size_index = 0;
+  std::size_t sizes = 0;
+  std::uint64_t size = 0;
+  int repetition = 0;
+  int repetitions = 0;
+  std::string variant;
+};
+using OnProgress = std::function<void(const Progress&)>;
+
+// Starts every program, measures size by size with the variants taking turns in each repetition,
+// and stops the programs. Ends early, with what there is, when interrupted.
+Measurements measure(const Plan& plan, const OnProgress& on_progress);
+
+// Bytes the system could still give to a process; 0 when it does not say.
+std::uint64_t available_memory();
+
+}  // namespace ferry::cli

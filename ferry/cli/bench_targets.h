@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ferry/cli/bench_measure.h"
+#include "ferry/cli/bench_stats.h"
+
+namespace ferry::cli {
+
+// A figure the library promises: numerator / denominator is at most `bound`, for time or CPU per
+// round.
+struct Target {
+  enum class Metric { kTime, kCpu };
+  // Against the fastest of the denominators at a size, or against each of them.
+  enum class Against { kBest, kEach };
+
+  std::string id;
+  std::string sentence;
+  std::string numerator;
+  std::vector<std::string> denominators;
+  std::uint64_t min_bytes = 0;
+  std::uint64_t max_bytes = 0;
+  double bound = 1;
+  Against against = Against::kBest;
+  Metric metric = Metric::kTime;
+};
+
+// All targets. This is the one place where they are written down.
+const std::vector<Target>& all_targets();
+
+enum class Outcome { kMet, kOpen, kMissed };
+
+// One target at one size. Missed: the whole 95 % interval is above the bound. Open: the median is
+// above it, but part of the interval is not, or there are too few repetitions for an interval.
+struct Verdict {
+  const Target* target = nullptr;
+  std::uint64_t size = 0;
+  std::string denominator;
+  Estimate ratio;
+  Outcome outcome = Outcome::kMet;
+};
+
+// A verdict for each target and size of which both sides were measured. `targets` must outlive it.
+std::vector<Verdict> judge(const std::vector<Target>& targets, const Measurements& measured);
+
+// Targets that have no verdict at all, as "id: why".
+std::vector<std::string> not_judged(const std::vector<Target>& targets,
+                                    const std::vector<Verdict>& verdicts);
+
+// The fastest of the variants at a size; empty when none was measured.
+std::string best_of(const std::vector<std::string>& variants, std::uint64_t size,
+                    Target::Metric metric, const Measurements& measured);
+
+}  // namespace ferry::cli

@@ -1,0 +1,188 @@
+#include "ferry/cli/bench_transfer.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "ferry/cli/bench_measure.h"
+#include "ferry/cli/bench_setup.h"
+#include "ferry/cli/bench_size.h"
+#include "ferry/cli/bench_targets.h"
+#include "ferry/cli/report_table.h"
+
+namespace ferry::cli {
+namespace {
+
+constexpr const char* kQuickSizes = "64,4K,64K,1M,16M,128M";
+constexpr const char* kFullSizes = "64,4K,64K,1M,16M,128M,512M,1G";
+
+struct Flags {
+  std::string sizes;
+  std::string providers = "shm,tcp";
+  std::string against = "memcpy,socket,grpc,ucx";
+  std::string touch = "page";
+  std::string wait;
+  bool quick = false;
+  int repeat = 0;
+  double seconds = 0;
+  bool check = false;
+  std::string json;
+  std::string html;
+};
+
+Status refuse_unknown(const std::vector<std::string>& names, const std::vector<std::string>& known,
+                      const char* option) {
+  for (const auto& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail(Code::kInvalidArgument, "{} does not know '{}'; it takes {}", option, name,
+                  fmt::join(known, ", "));
+  }
+  return {};
+}
+
+Result<Selection> selection_of(const Flags& flags) {
+  Selection selection;
+  selection.providers = split_list(flags.providers);
+  selection.against = split_list(flags.against);
+  FERRY_TRY(refuse_unknown(selection.providers, {"shm", "tcp"}, "--providers"));
+  FERRY_TRY(refuse_unknown(selection.against, {"memcpy", "socket", "grpc", "ucx"}, "--against"));
+  // The targets speak of both ways to wait.
+  const auto wait = flags.wait.empty() ? (flags.check ? "both" : "spin") : flags.wait;
+  selection.spin = wait != "sleep";
+  selection.sleep = wait != "spin";
+  selection.quick = flags.quick;
+  return selection;
+}
+
+// Beside the program as built, or where an installed one keeps its helpers.
+std::vector<std::string> program_folders(const std::filesystem::path& self) {
+  const auto folder = self.parent_path();
+  return {folder.string(), (folder.parent_path() / "libexec" / "tensorferry").string()};
+}
+
+Result<Plan> plan_of(const Flags& flags) {
+  Plan plan;
+  const auto* usual = flags.quick ? kQuickSizes : kFullSizes;
+  plan.sizes = FERRY_TRY(parse_sizes(flags.sizes.empty() ? usual : flags.sizes));
+  const auto selection = FERRY_TRY(selection_of(flags));
+  plan.variants = select_variants(all_variants(), selection);
+  if (plan.variants.empty()) return fail(Code::kInvalidArgument, "nothing is selected to measure");
+  plan.touch_all = flags.touch == "all";
+  plan.repeat = flags.repeat > 0 ? flags.repeat : flags.quick ? 6 : 9;
+  plan.seconds = flags.seconds > 0 ? flags.seconds : flags.quick ? 50 : 900;
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fail(Code::kInternal, "cannot tell where this program is: {}", error.message());
+  plan.self = self.string();
+  plan.folders = program_folders(self);
+  return plan;
+}
+
+// Rewrites one line on a terminal; elsewhere says each size once.
+class ProgressLine {
+ public:
+  void operator()(const Progress& now) {
+    if (tty_) {
+      fmt::print(stderr, "\r\033[K[{}/{}] {}, repetition {}/{}  {}", now.size_index + 1, now.sizes,
+                 size_text(now.size), now.repetition + 1, now.repetitions, now.variant);
+    } else if (now.variant.empty()) {
+      fmt::print(stderr, "[{}/{}] {}\n", now.size_index + 1, now.sizes, size_text(now.size));
+    }
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (tty_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  bool tty_ = isatty(STDERR_FILENO) != 0;
+};
+
+void print_report(const Measurements& measured, std::FILE* out) {
+  if (measured.interrupted) fmt::print(out, "Interrupted: this is what was measured until then.\n");
+  fmt::print(out, "\n{}\n{}", time_table(measured), cpu_table(measured));
+  if (const auto ratios = ratio_table(measured); !ratios.empty()) fmt::print(out, "\n{}", ratios);
+  fmt::print(out, "\n{} checked byte by byte, {} wrong; {:.0f} s.\n",
+             size_text(measured.checked_bytes >> 20 << 20), measured.bad, measured.seconds);
+  for (const auto& note : measured.notes) fmt::print(out, "note: {}\n", note);
+}
+
+// True when a target was missed.
+bool print_verdicts(const std::vector<Verdict>& verdicts, std::FILE* out) {
+  if (!verdicts.empty()) fmt::print(out, "\n{}", verdict_table(verdicts));
+  for (const auto& line : not_judged(all_targets(), verdicts))
+    fmt::print(out, "not judged: {}\n", line);
+  bool missed = false;
+  for (const auto& verdict : verdicts) {
+    if (verdict.outcome != Outcome::kMissed) continue;
+    missed = true;
+    fmt::print(out, "MISSED {} at {}: {}; {} against {}\n", verdict.target->id,
+               size_text(verdict.size), verdict.target->sentence, ratio_text(verdict.ratio),
+               verdict.denominator);
+  }
+  return missed;
+}
+
+Result<int> run_transfer(const Flags& flags) {
+  const auto plan = FERRY_TRY(plan_of(flags));
+  const auto setup = read_setup();
+  // With --json - the numbers own stdout.
+  auto* out = flags.json == "-" ? stderr : stdout;
+  for (const auto& line : setup_lines(setup)) fmt::print(out, "{}\n", line);
+  fmt::print(out,
+             "round    A gives B a tensor, B reads {}, B answers; {} interleaved repetitions\n",
+             plan.touch_all ? "every line" : "one byte per page", plan.repeat);
+  std::fflush(out);
+
+  InterruptGuard guard;
+  ProgressLine progress;
+  const auto measured = measure(plan, [&](const Progress& now) { progress(now); });
+  progress.clear();
+  print_report(measured, out);
+  const auto verdicts = judge(all_targets(), measured);
+  const bool missed = flags.check && print_verdicts(verdicts, out);
+  if (measured.interrupted) return 130;
+  return missed || measured.bad > 0 ? 1 : 0;
+}
+
+void add_options(CLI::App& command, Flags& flags) {
+  command.add_option("--sizes", flags.sizes, "Sizes, for example 64,4K,1M,1G");
+  command.add_option("--providers", flags.providers, "Ours to measure: shm,tcp")
+      ->capture_default_str();
+  command.add_option("--against", flags.against, "Limits and peers: memcpy,socket,grpc,ucx")
+      ->capture_default_str();
+  command.add_option("--touch", flags.touch, "What the receiver reads: one byte a page, or all")
+      ->check(CLI::IsMember({"page", "all"}))
+      ->capture_default_str();
+  command.add_option("--wait", flags.wait, "How both sides wait (both with --check, else spin)")
+      ->check(CLI::IsMember({"spin", "sleep", "both"}));
+  command.add_flag("--quick", flags.quick, "About a minute: six sizes, few repetitions");
+  command.add_option("--repeat", flags.repeat, "Repetitions (9; 6 with --quick)")
+      ->check(CLI::Range(1, 10000));
+  command.add_option("--seconds", flags.seconds, "Time for all of it (900; 50 with --quick)")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--check", flags.check, "Exit with 1 and name every target that was missed");
+  command.add_option("--json", flags.json, "Write the figures to this file; - is stdout");
+  command.add_option("--html", flags.html, "Write a report with plots to this file");
+}
+
+}  // namespace
+
+void add_bench_transfer(CLI::App& bench_command, int& exit_code) {
+  auto* command = bench_command.add_subcommand(
+      "transfer", "Time of giving a tensor to another process, beside the limits and the peers");
+  auto flags = std::make_shared<Flags>();
+  add_options(*command, *flags);
+  command->callback([flags, &exit_code] {
+    const auto status = run_transfer(*flags);
+    if (!status) fmt::print(stderr, "ferry bench transfer: {}\n", status.error().message());
+    exit_code = status ? *status : 2;
+  });
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,165 @@
+#include "ferry/cli/report_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "ferry/cli/bench_size.h"
+#include "ferry/cli/bench_stats.h"
+
+namespace ferry::cli {
+namespace {
+
+// Characters a terminal shows: bytes that do not continue a UTF-8 sequence.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string padded(const std::string& text, std::size_t width, bool left) {
+  const std::string gap(width - std::min(width, width_of(text)), ' ');
+  return left ? text + gap : gap + text;
+}
+
+std::string line_of(const std::vector<std::string>& row, const std::vector<std::size_t>& widths) {
+  std::string line;
+  for (std::size_t i = 0; i < row.size(); ++i)
+    line += (i == 0 ? "" : "  ") + padded(row[i], widths[i], i == 0);
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string rule_of(const std::vector<std::size_t>& widths) {
+  std::size_t all = 2 * (widths.size() - 1);
+  for (auto width : widths) all += width;
+  return std::string(all, '-') + "\n";
+}
+
+std::vector<std::string> size_head(const std::string& first, const Measurements& measured) {
+  std::vector<std::string> head = {first};
+  for (auto size : measured.sizes) head.push_back(size_text(size));
+  return head;
+}
+
+using CellText = std::function<std::string(const Cell&, std::uint64_t)>;
+
+// One row per variant that was measured at all, a rule between owners.
+std::string variant_table(const std::string& title, const Measurements& measured,
+                          const CellText& text) {
+  std::vector<std::vector<std::string>> rows;
+  const Variant* last = nullptr;
+  for (const auto& variant : measured.variants) {
+    std::vector<std::string> row = {variant.title};
+    bool any = false;
+    for (auto size : measured.sizes) {
+      const auto* cell = measured.cell(variant.id, size);
+      any = any || cell != nullptr;
+      row.push_back(cell == nullptr ? "-" : text(*cell, size));
+    }
+    if (!any) continue;
+    if (last != nullptr && last->owner != variant.owner) rows.emplace_back();
+    rows.push_back(row);
+    last = &variant;
+  }
+  return render_table(size_head(title, measured), rows);
+}
+
+std::string time_and_spread(const Cell& cell, std::uint64_t) {
+  const double middle = median(cell.ns);
+  if (cell.ns.size() < 2) return time_text(middle);
+  return fmt::format("{} ±{:.0f}%", time_text(middle), 100 * spread(cell.ns) / middle);
+}
+
+}  // namespace
+
+std::string render_table(const std::vector<std::string>& head,
+                         const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths(head.size(), 0);
+  const auto widen = [&](const std::vector<std::string>& row) {
+    for (std::size_t i = 0; i < std::min(row.size(), widths.size()); ++i)
+      widths[i] = std::max(widths[i], width_of(row[i]));
+  };
+  widen(head);
+  for (const auto& row : rows) widen(row);
+  auto text = line_of(head, widths) + rule_of(widths);
+  for (const auto& row : rows) text += row.empty() ? rule_of(widths) : line_of(row, widths);
+  return text;
+}
+
+std::string time_table(const Measurements& measured) {
+  return variant_table("time of a round", measured, time_and_spread);
+}
+
+std::string cpu_table(const Measurements& measured) {
+  return variant_table("CPU s/GB", measured, [](const Cell& cell, std::uint64_t size) {
+    const double seconds = cpu_seconds_per_gb(cell, size);
+    return fmt::format("{:.{}f}", seconds, seconds < 10 ? 3 : 0);
+  });
+}
+
+double cpu_seconds_per_gb(const Cell& cell, std::uint64_t size) {
+  return median(cell.cpu_ns) / static_cast<double>(size);
+}
+
+std::vector<Comparison> comparisons(const Measurements& measured) {
+  const auto title_of = [&](const std::string& id) {
+    for (const auto& variant : measured.variants) {
+      if (variant.id == id) return variant.title;
+    }
+    return id;
+  };
+  std::vector<Comparison> found;
+  for (const auto& target : all_targets()) {
+    for (const auto& other : target.denominators) {
+      const bool known = std::any_of(found.begin(), found.end(), [&](const Comparison& c) {
+        return c.ours == target.numerator && c.other == other;
+      });
+      const bool measured_both =
+          std::any_of(measured.sizes.begin(), measured.sizes.end(), [&](std::uint64_t size) {
+            return measured.cell(target.numerator, size) != nullptr &&
+                   measured.cell(other, size) != nullptr;
+          });
+      if (!known && measured_both)
+        found.push_back(
+            {target.numerator, other, title_of(target.numerator) + " / " + title_of(other)});
+    }
+  }
+  return found;
+}
+
+std::string ratio_text(const Estimate& ratio) {
+  return fmt::format("{:.2f} ({:.2f}..{:.2f})", ratio.median, ratio.low, ratio.high);
+}
+
+std::string ratio_table(const Measurements& measured) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& pair : comparisons(measured)) {
+    std::vector<std::string> row = {pair.title};
+    for (auto size : measured.sizes) {
+      const auto* ours = measured.cell(pair.ours, size);
+      const auto* other = measured.cell(pair.other, size);
+      const bool both = ours != nullptr && other != nullptr;
+      row.push_back(both ? ratio_text(ratio_of_pairs(ours->ns, other->ns)) : "-");
+    }
+    rows.push_back(row);
+  }
+  if (rows.empty()) return "";
+  return render_table(size_head("time, ours / theirs (95 %)", measured), rows);
+}
+
+std::string verdict_table(const std::vector<Verdict>& verdicts) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& verdict : verdicts) {
+    const auto* word = verdict.outcome == Outcome::kMet    ? "met"
+                       : verdict.outcome == Outcome::kOpen ? "within noise"
+                                                           : "MISSED";
+    rows.push_back({verdict.target->id, size_text(verdict.size), verdict.denominator,
+                    ratio_text(verdict.ratio), fmt::format("<= {:.2f}", verdict.target->bound),
+                    word});
+  }
+  if (rows.empty()) return "";
+  return render_table({"target", "size", "against", "ratio (95 %)", "bound", "verdict"}, rows);
+}
+
+}  // namespace ferry::cli

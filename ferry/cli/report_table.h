@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ferry/cli/bench_measure.h"
+#include "ferry/cli/bench_targets.h"
+
+namespace ferry::cli {
+
+// Columns lined up by what a terminal shows; the first to the left, the others to the right. Rows
+// may be shorter than the head. An empty row becomes a rule.
+std::string render_table(const std::vector<std::string>& head,
+                         const std::vector<std::vector<std::string>>& rows);
+
+// Median time of a round and its spread, variant by size.
+std::string time_table(const Measurements& measured);
+// CPU seconds per 10^9 bytes, both processes, variant by size.
+std::string cpu_table(const Measurements& measured);
+// How many times faster each variant of ours is than the limits and peers it compares with.
+std::string ratio_table(const Measurements& measured);
+std::string verdict_table(const std::vector<Verdict>& verdicts);
+
+// A pair of columns that belong together in a ratio: ours over the other.
+struct Comparison {
+  std::string ours;
+  std::string other;
+  std::string title;
+};
+// Those of which both sides were measured at some size.
+std::vector<Comparison> comparisons(const Measurements& measured);
+
+// "1.07 (1.02..1.11)"
+std::string ratio_text(const Estimate& ratio);
+double cpu_seconds_per_gb(const Cell& cell, std::uint64_t size);
+
+}  // namespace ferry::cli
