@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ferry/fabric/transfer.h"
 #include "ferry/fabric/types.h"
@@ -95,8 +96,14 @@ class Channel {
 
  private:
   friend class DeviceCore;
-  explicit Channel(std::shared_ptr<ChannelCore> core) : core_(std::move(core)) {}
+  friend class Device;
+  explicit Channel(std::shared_ptr<ChannelCore> core,
+                   std::vector<std::shared_ptr<ChannelCore>> stripes = {})
+      : core_(std::move(core)), stripes_(std::move(stripes)) {}
+  Transfer post(struct Request& request);
+  std::uint32_t session_number() const;
   std::shared_ptr<ChannelCore> core_;
+  std::vector<std::shared_ptr<ChannelCore>> stripes_;  // other lanes for large copies
 };
 
 }  // namespace ferry::fabric

@@ -55,6 +55,11 @@ class GrantTable {
   Status remove(std::uint64_t key);
   std::size_t count() const { return count_.load(std::memory_order_relaxed); }
 
+  // The grant with this key; key 0 if there is none.
+  Grant find(std::uint64_t key) const {
+    Grant grant;
+    return read(key, grant) ? grant : Grant{};
+  }
   // Looks up and checks one request: kNotFound (never granted), kFailedPrecondition (revoked since:
   // stale epoch), kPermissionDenied (rights, or another peer's grant), kOutOfRange (offset +
   // length, overflow-safe). `peer` is the asking session's number at the owner.

@@ -175,6 +175,14 @@ void Loop::after_progress() {
     futex_wake_all(generation_);
   }
   if (epoll_sleepers_.load(std::memory_order_relaxed) != 0) ring();
+  if (tell_others_.load(std::memory_order_relaxed) != 0) other_->notify();
+}
+
+void Loop::tell_others(bool on) {
+  Bell& bell = *bell_.load(std::memory_order_relaxed);
+  auto delta = on ? 1U : ~0U;
+  tell_others_.fetch_add(delta, std::memory_order_seq_cst);
+  bell.flag_sleepers.fetch_add(delta, std::memory_order_seq_cst);
 }
 
 void Loop::ring() {
@@ -272,9 +280,10 @@ void Loop::wait_for_events(int timeout_ms) {
   epoll_event events[16];
   int count = epoll_wait(epoll_.get(), events, 16, timeout_ms);
   if (count <= 0) return;
+  // A rung bell counts as work: a flag may have been stored for a waiter on another loop.
   int work = with_token([&] {
     for (int i = 0; i < count; ++i) handle(events[i].data.u64, events[i].events);
-    return progress_holding_token();
+    return progress_holding_token() + static_cast<int>(tell_others_.load());
   });
   if (work != 0) after_progress();
 }

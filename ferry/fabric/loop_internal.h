@@ -92,6 +92,10 @@ class Loop {
   // the first lane, and again before that memory goes away.
   void use_bell(Bell* bell);
   const std::string& name() const { return name_; }
+  bool on_poller() const { return std::this_thread::get_id() == poller_.get_id(); }
+  // While tell_others(true) is in force, work done here also wakes the sleepers of `other`.
+  void tell_also(Loop* other) { other_ = other; }
+  void tell_others(bool on);
 
  private:
   Loop() = default;
@@ -126,6 +130,8 @@ class Loop {
   std::atomic<std::uint32_t> futex_sleepers_{0};
   std::atomic<std::uint32_t> generation_{0};
   std::atomic<std::int64_t> user_seen_{0};  // when a user thread last made progress here
+  Loop* other_ = nullptr;
+  std::atomic<std::uint32_t> tell_others_{0};
   std::atomic<bool> stop_{false};
   std::thread poller_;
 };

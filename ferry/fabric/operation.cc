@@ -42,7 +42,7 @@ Operation* OperationPool::make(Request& request, Lane& lane) {
   op->state_.store(OpState::kPending, std::memory_order_relaxed);
   op->shares_.store(2, std::memory_order_relaxed);
   op->cancel_.store(false, std::memory_order_relaxed);
-  op->deadline_ = request.deadline;
+  op->deadline_ = request.deadline.ns() != 0 ? request.deadline : Deadline::after(deadline_);
   op->value_ = 0;
   op->callback_ = std::move(request.callback);
   op->loop_ = &lane.loop();

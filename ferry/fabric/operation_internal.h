@@ -39,7 +39,7 @@ struct Request {
   const Flag* flag = nullptr;  // kWrite only
   std::uint64_t operand = 0;   // kFetchAdd: addend; kCompareSwap: new value
   std::uint64_t compare = 0;   // kCompareSwap: expected value
-  Deadline deadline;
+  Deadline deadline;  // 0: Options::operation_deadline from now, filled in by OperationPool::make()
   Callback callback;  // may be empty; moved away by post() when it takes the request on
 };
 
@@ -63,9 +63,14 @@ class Operation {
     return *reinterpret_cast<T*>(scratch_);
   }
 
-  // Ends the operation: stores the outcome, calls the callback, drops the provider's share. The
-  // provider forgets the pointer. `value` is what an atomic found. Exactly once.
+  // Ends the operation, with no lock of the provider held (the callback may post): stores the
+  // outcome, calls the callback, drops the provider's share. The provider forgets the pointer.
+  // `value` is what an atomic found. Exactly once.
   void finish(Status status, std::uint64_t value = 0);
+
+  // Of operations made of several: the first failure, kept until finish().
+  void set_error(const Error& error) { error_ = std::make_shared<const Error>(error); }
+  const Error& error() const { return *error_; }
 
   // Intrusive link for the provider's queues while the provider owns its share.
   Operation* next = nullptr;
@@ -73,7 +78,6 @@ class Operation {
  private:
   friend class OperationPool;
   friend class Transfer;
-  friend class Batch;
 
   void release();
 
@@ -93,7 +97,8 @@ class Operation {
 // Reuses operations: no allocation in the steady state. Thread-safe. One per device.
 class OperationPool {
  public:
-  OperationPool() = default;
+  // `deadline` is for requests that name none.
+  explicit OperationPool(Nanos deadline = std::chrono::seconds(30)) : deadline_(deadline) {}
   ~OperationPool();
   // Takes the callback and the deadline out of `request`. Two shares: the provider's, the caller's.
   Operation* make(Request& request, Lane& lane);
@@ -102,6 +107,7 @@ class OperationPool {
  private:
   friend class Operation;
   void give_back(Operation* op);
+  const Nanos deadline_;
   SpinLock lock_;
   Operation* free_ FERRY_GUARDED_BY(lock_) = nullptr;
   std::deque<Operation> all_ FERRY_GUARDED_BY(lock_);

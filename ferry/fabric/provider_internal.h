@@ -121,6 +121,8 @@ class Provider : public memory::Registrar {
   };
 
   virtual std::string_view name() const = 0;
+  // One line for `ferry doctor`: what it uses (device, port, engine).
+  virtual std::string describe() const { return {}; }
   virtual const Capabilities& capabilities() const = 0;
   // How peers reach this provider; sent to authenticated peers only.
   virtual std::vector<std::byte> offer() const = 0;

@@ -1,0 +1,219 @@
+// Data path.
+#include "ferry/fabric/channel.h"
+
+#include "ferry/bootstrap/codec.h"
+#include "ferry/fabric/batch_internal.h"
+#include "ferry/fabric/channel_core_internal.h"
+
+namespace ferry::fabric {
+
+namespace {
+
+Transfer refused(Request& request, Error error) {
+  if (request.callback) request.callback(tl::unexpected<Error>(error));
+  return Transfer::failed(std::move(error));
+}
+
+// What the caller can be told without asking the peer.
+Status check(const Request& request, Rights need) {
+  if (!allows(request.remote.rights, need))
+    return fail(Code::kPermissionDenied, "the grant allows {:#x}, and {:#x} is needed",
+                static_cast<unsigned>(request.remote.rights), static_cast<unsigned>(need));
+  return check_range(request.offset, request.length, request.remote.length);
+}
+
+Status check_word(const RemoteRegion& region, std::uint64_t offset, const char* what) {
+  if ((region.address + offset) % 8 != 0)
+    return fail(Code::kInvalidArgument, "{} needs a word that is aligned to 8 bytes, not at {:#x}",
+                what, region.address + offset);
+  return check_range(offset, 8, region.length);
+}
+
+}  // namespace
+
+Transfer ChannelCore::post(Request& request) {
+  auto transfer = lane().post(request);
+  // Still here: the lane ended the request at once, and has left the callback to us.
+  if (__builtin_expect(static_cast<bool>(request.callback), 0)) request.callback(transfer.wait());
+  return transfer;
+}
+
+Transfer Channel::post(Request& request) {
+  if (stripes_.empty() || request.length <= core_->device().options.stripe_bytes)
+    return core_->post(request);
+  return post_striped(*core_, stripes_, request);
+}
+
+Channel::~Channel() = default;
+
+void Channel::close() {
+  stripes_.clear();
+  core_.reset();
+}
+
+Transfer Channel::write(std::span<const std::byte> local, RemoteAt remote, OpOptions options) {
+  Request request;
+  request.verb = Verb::kWrite;
+  request.local = const_cast<std::byte*>(local.data());  // a write only reads it
+  request.length = local.size();
+  request.remote = remote.region;
+  request.offset = remote.offset;
+  request.deadline = options.deadline;
+  request.callback = std::move(options.callback);
+  if (auto status = check(request, Rights::kWrite); !status)
+    return refused(request, status.error());
+  return post(request);
+}
+
+Transfer Channel::read(std::span<std::byte> local, RemoteAt remote, OpOptions options) {
+  Request request;
+  request.verb = Verb::kRead;
+  request.local = local.data();
+  request.length = local.size();
+  request.remote = remote.region;
+  request.offset = remote.offset;
+  request.deadline = options.deadline;
+  request.callback = std::move(options.callback);
+  if (auto status = check(request, Rights::kRead); !status) return refused(request, status.error());
+  return post(request);
+}
+
+Transfer Channel::copy(std::span<const Copy> copies, OpOptions options) {
+  Request whole;
+  whole.deadline = options.deadline;
+  whole.callback = std::move(options.callback);
+  for (const auto& copy : copies) {
+    Request request;
+    request.length = copy.local.size();
+    request.remote = copy.remote.region;
+    request.offset = copy.remote.offset;
+    bool write = copy.direction == Direction::kWrite;
+    if (auto status = check(request, write ? Rights::kWrite : Rights::kRead); !status)
+      return refused(whole, status.error());
+  }
+  Batch batch(*core_, whole, copies.size());
+  for (const auto& copy : copies) {
+    Request request;
+    request.verb = copy.direction == Direction::kWrite ? Verb::kWrite : Verb::kRead;
+    request.local = copy.local.data();
+    request.length = copy.local.size();
+    request.remote = copy.remote.region;
+    request.offset = copy.remote.offset;
+    request.deadline = options.deadline;
+    batch.post(*core_, request);
+  }
+  return batch.take();
+}
+
+Transfer Channel::write_flagged(std::span<const std::byte> local, RemoteAt remote, RemoteAt flag,
+                                std::uint64_t value, OpOptions options, bool notify) {
+  Flag word{flag.region, flag.offset, value, notify};
+  Request request;
+  request.verb = Verb::kWrite;
+  request.local = const_cast<std::byte*>(local.data());  // a write only reads it
+  request.length = local.size();
+  request.remote = remote.region;
+  request.offset = remote.offset;
+  request.flag = &word;
+  request.deadline = options.deadline;
+  request.callback = std::move(options.callback);
+  if (auto status = check(request, Rights::kWrite); !status)
+    return refused(request, status.error());
+  if (auto status = check_word(flag.region, flag.offset, "a flag"); !status)
+    return refused(request, status.error());
+  if (!allows(flag.region.rights, Rights::kWrite))
+    return refused(request, fail(Code::kPermissionDenied, "the flag's grant is read-only").value());
+  return post(request);
+}
+
+Transfer Channel::fetch_add(RemoteAt word, std::uint64_t addend, OpOptions options) {
+  Request request;
+  request.verb = Verb::kFetchAdd;
+  request.length = 8;
+  request.remote = word.region;
+  request.offset = word.offset;
+  request.operand = addend;
+  request.deadline = options.deadline;
+  request.callback = std::move(options.callback);
+  if (auto status = check(request, Rights::kAtomic); !status)
+    return refused(request, status.error());
+  if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
+    return refused(request, status.error());
+  return core_->post(request);
+}
+
+Transfer Channel::compare_swap(RemoteAt word, std::uint64_t expected, std::uint64_t desired,
+                               OpOptions options) {
+  Request request;
+  request.verb = Verb::kCompareSwap;
+  request.length = 8;
+  request.remote = word.region;
+  request.offset = word.offset;
+  request.compare = expected;
+  request.operand = desired;
+  request.deadline = options.deadline;
+  request.callback = std::move(options.callback);
+  if (auto status = check(request, Rights::kAtomic); !status)
+    return refused(request, status.error());
+  if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
+    return refused(request, status.error());
+  return core_->post(request);
+}
+
+Transfer Channel::send(std::span<const std::byte> message, OpOptions options) {
+  Request request;
+  request.verb = Verb::kMessage;
+  request.local = const_cast<std::byte*>(message.data());  // a message is only read
+  request.length = message.size();
+  request.deadline = options.deadline;
+  request.callback = std::move(options.callback);
+  auto most = core_->lane().capabilities().max_message;
+  if (message.size() > most)
+    return refused(request, fail(Code::kInvalidArgument,
+                                 "a message of {} bytes; this path takes {} at most: write larger "
+                                 "data into a region",
+                                 message.size(), most)
+                                .value());
+  return core_->post(request);
+}
+
+Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadline, WaitMode mode) {
+  auto* core = core_.get();
+  auto there = [core] {
+    return core->lane().has_message() || !core->session().alive() || !core->lane().up();
+  };
+  core->lane().loop().wait_until(there, deadline, mode);
+  if (core->lane().has_message()) return core->lane().take_message(into);
+  FERRY_TRY(core->session().check_alive());
+  if (!core->lane().up())
+    return fail(Code::kUnavailable, "the channel to {} is down", peer_endpoint());
+  return fail(Code::kDeadlineExceeded, "no message came from {} in time", peer_endpoint());
+}
+
+Status Channel::wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
+                          WaitMode mode) {
+  return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode,
+                                   &core_->session());
+}
+
+Result<RemoteRegion> Channel::look_up(std::string_view name, Deadline deadline) {
+  std::vector<std::byte> request;
+  auto wait = static_cast<std::uint32_t>(deadline.left_ms());
+  bootstrap::Encoder(request).u32(wait).string(name);
+  auto answer = FERRY_TRY(core_->session().request(FrameType::kLookUp, request, deadline));
+  return RemoteRegion::from_wire(answer);
+}
+
+Result<std::span<std::byte>> Channel::map(const RemoteRegion& remote) {
+  return core_->lane().map(remote);
+}
+
+Capabilities Channel::capabilities() const { return core_->lane().capabilities(); }
+std::string Channel::provider() const { return std::string(core_->provider().name()); }
+std::string Channel::why() const { return core_->why(); }
+std::string Channel::peer_endpoint() const { return core_->session().identity().endpoint; }
+DeviceId Channel::peer() const { return core_->session().identity().device; }
+std::uint32_t Channel::session_number() const { return core_->session().number(); }
+bool Channel::alive() const { return core_->session().alive() && core_->lane().up(); }
+
+}  // namespace ferry::fabric

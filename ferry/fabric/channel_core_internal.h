@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ferry/fabric/channel.h"
+#include "ferry/fabric/device_core_internal.h"
+#include "ferry/fabric/session_internal.h"
+
+namespace ferry::fabric {
+
+// What channels of one lane share. Posts go to the current lane; when that breaks while the peer
+// lives, the session puts a new one in its place. Closed when the last channel is.
+class ChannelCore {
+ public:
+  ChannelCore(std::shared_ptr<DeviceCore> device, std::shared_ptr<Session> session,
+              std::uint32_t number, Provider& provider, std::string why,
+              std::shared_ptr<Lane> lane);
+  ~ChannelCore();
+
+  Lane& lane() const { return *current_.load(std::memory_order_acquire); }
+  void replace(std::shared_ptr<Lane> lane);
+  // Closes the lane; channels stay and fail with the cause.
+  void fail(const Error& cause);
+
+  Transfer post(Request& request);
+
+  DeviceCore& device() const { return *device_; }
+  Session& session() const { return *session_; }
+  std::uint32_t number() const { return number_; }
+  Provider& provider() const { return provider_; }
+  const std::string& why() const { return why_; }
+
+ private:
+  const std::shared_ptr<DeviceCore> device_;
+  const std::shared_ptr<Session> session_;
+  const std::uint32_t number_;
+  Provider& provider_;
+  const std::string why_;
+  std::atomic<Lane*> current_;
+  Mutex lock_;
+  // Old lanes stay: a post that has just read the pointer may still be in one.
+  std::vector<std::shared_ptr<Lane>> lanes_ FERRY_GUARDED_BY(lock_);
+};
+
+}  // namespace ferry::fabric

@@ -1,0 +1,99 @@
+#include "ferry/base/log.h"
+#include "ferry/bootstrap/endpoint.h"
+#include "ferry/bootstrap/hello.h"
+#include "ferry/bootstrap/socket.h"
+#include "ferry/fabric/channel_core_internal.h"
+#include "ferry/fabric/device_core_internal.h"
+
+namespace ferry::fabric {
+
+// Joins the peer at the endpoint, or finds the session that already did.
+Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoint_text,
+                                                        Deadline deadline) {
+  auto target = FERRY_TRY(bootstrap::Endpoint::parse(endpoint_text));
+  auto name = target.to_string();
+  if (auto known = control->find(name)) return known;
+  auto socket = FERRY_TRY(bootstrap::connect_tcp(target, deadline));
+  bootstrap::Hello mine;
+  mine.device = id.bytes;
+  auto number = control->next_number();
+  mine.session = number;
+  mine.blob = introduction();
+  auto joined = FERRY_TRY(bootstrap::join(socket.get(), bootstrap::Role::kConnector, secret,
+                                          std::move(mine), deadline));
+  auto introduced = FERRY_TRY(Introduction::decode(joined.peer.blob));
+  introduced.identity.endpoint = name;  // as dialled: the peer may listen on many addresses
+  auto session = std::make_shared<Session>(*this, true, std::move(socket), number, joined.peer,
+                                           joined.session_key, std::move(introduced));
+  FERRY_TRY(control->add(session, joined.rest));
+  return session;
+}
+
+// The best provider that works to this peer, and why not a better one.
+Result<std::pair<Provider*, std::string>> DeviceCore::choose(const Session& session) const {
+  std::string why;
+  for (const auto& report : reports)
+    if (!report.on) why += fmt::format("; not {}: {}", report.name, report.detail);
+  std::string passed;
+  for (const auto& provider : providers) {
+    auto name = std::string(provider->name());
+    auto offer = session.offers().find(name);
+    Status usable;
+    if (offer == session.offers().end()) {
+      usable = fail(Code::kUnavailable, "the peer does not offer it");
+    } else {
+      usable = provider->usable(session.identity(), offer->second);
+    }
+    if (usable)
+      return std::pair(provider.get(), fmt::format("{} is the best path to {}{}{}", name,
+                                                   session.identity().endpoint, passed, why));
+    passed += fmt::format("; not {}: {}", name, usable.error().message());
+  }
+  return fail(Code::kUnavailable, "no common provider with {}{}{}", session.identity().endpoint,
+              passed, why);
+}
+
+Result<Channel> DeviceCore::connect(std::string_view target, const ConnectOptions& given) {
+  if (closed_.load()) return fail(Code::kCancelled, "the device was closed");
+  auto limit = std::chrono::duration_cast<Nanos>(std::chrono::seconds(10) * options.patience);
+  auto deadline = given.deadline.ns() != 0 ? given.deadline : Deadline::after(limit);
+  auto session = FERRY_TRY(session_to(target, deadline));
+  auto [provider, why] = FERRY_TRY(choose(*session));
+  auto count = static_cast<std::uint32_t>(options.lanes_per_peer);
+  auto first = given.lane.value_or(session->next_lane(count));
+  if (first >= options.max_lanes_per_peer)
+    return fail(Code::kInvalidArgument, "lane {} asked for; max_lanes_per_peer is {}", first,
+                options.max_lanes_per_peer);
+  auto core = FERRY_TRY(session->open_lane(first, *provider, why, deadline));
+  if (!given.stripe || count == 1) return Channel(std::move(core));
+  std::vector<std::shared_ptr<ChannelCore>> others;
+  for (std::uint32_t lane = 0; lane < count; ++lane)
+    if (lane != first)
+      others.push_back(FERRY_TRY(session->open_lane(lane, *provider, why, deadline)));
+  return Channel(std::move(core), std::move(others));
+}
+
+Result<Channel> DeviceCore::accept(Deadline deadline) {
+  auto there = [this] { return accepted_count_.load() != 0 || closed_.load(); };
+  control->loop().wait_until(there, deadline, WaitMode::kAdaptive);
+  LockGuard<Mutex> guard(lock_);
+  if (!accepted_.empty()) {
+    auto core = std::move(accepted_.front());
+    accepted_.pop_front();
+    accepted_count_.fetch_sub(1);
+    return Channel(std::move(core));
+  }
+  if (closed_.load()) return fail(Code::kCancelled, "the device was closed");
+  return fail(Code::kDeadlineExceeded, "no peer opened a channel to {} in time", endpoint);
+}
+
+void DeviceCore::accepted(std::shared_ptr<ChannelCore> core) {
+  {
+    LockGuard<Mutex> guard(lock_);
+    accepted_.push_back(std::move(core));
+    accepted_count_.fetch_add(1);
+  }
+  control->loop().notify();
+}
+
+}  // namespace ferry::fabric

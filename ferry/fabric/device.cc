@@ -1,0 +1,85 @@
+#include "ferry/fabric/device.h"
+
+#include "ferry/fabric/channel_core_internal.h"
+#include "ferry/fabric/device_core_internal.h"
+
+namespace ferry::fabric {
+
+Result<Device> Device::open(Options options) {
+  return Device(FERRY_TRY(DeviceCore::open(std::move(options))));
+}
+
+Device::~Device() { close(); }
+
+void Device::close() {
+  if (core_ != nullptr) core_->close();
+}
+
+std::string Device::endpoint() const { return core_->endpoint; }
+DeviceId Device::id() const { return core_->id; }
+
+Result<Region> Device::allocate(std::size_t bytes, Rights rights) {
+  return core_->allocate(bytes, rights);
+}
+Result<Region> Device::register_memory(std::span<std::byte> memory, Rights rights) {
+  return core_->register_memory(memory, rights);
+}
+Result<RemoteRegion> Device::grant(const Region& region, Rights rights) {
+  return core_->grant(region, rights, GrantTable::kAnyPeer);
+}
+Result<RemoteRegion> Device::grant(const Region& region, Rights rights, const Channel& only) {
+  if (!only) return fail(Code::kInvalidArgument, "a grant to nobody: the channel is closed");
+  return core_->grant(region, rights, only.session_number());
+}
+Status Device::revoke(const RemoteRegion& grant, Deadline deadline) {
+  return core_->revoke(grant, deadline);
+}
+
+Status Device::publish(std::string_view name, const RemoteRegion& grant) {
+  if (core_->grants->find(grant.key).epoch != grant.epoch || grant.epoch == 0)
+    return fail(Code::kFailedPrecondition,
+                "'{}': the grant is not one of this device, or was "
+                "revoked",
+                name);
+  FERRY_TRY(core_->book.publish(name, grant));
+  return {};
+}
+Status Device::withdraw(std::string_view name) { return core_->book.withdraw(name); }
+
+Result<Channel> Device::connect(std::string_view endpoint, ConnectOptions options) {
+  return core_->connect(endpoint, options);
+}
+Result<Channel> Device::accept(Deadline deadline) { return core_->accept(deadline); }
+
+Status Device::wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
+                         WaitMode mode) {
+  auto& loops = core_->loops;
+  // Any loop may bring it: the others tell the first one of their work meanwhile.
+  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_others(true);
+  auto status = core_->wait_flag(*loops[0], word, value, deadline, mode, nullptr);
+  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_others(false);
+  return status;
+}
+
+int Device::progress() {
+  int work = 0;
+  for (auto& loop : core_->loops) work += loop->try_progress();
+  return work;
+}
+
+std::vector<ProviderReport> Device::providers() const { return core_->reports; }
+
+DeviceStats Device::stats() const {
+  DeviceStats stats;
+  stats.memory = core_->pool->stats();
+  stats.sessions = core_->control->sessions();
+  stats.channels = core_->channels.load();
+  stats.grants = core_->grants->count();
+  stats.retired_bytes = core_->retired_bytes.load();
+  stats.peers_lost = core_->peers_lost.get();
+  stats.peers_refused = core_->peers_refused.get();
+  stats.operations_in_flight = core_->operations.in_use();
+  return stats;
+}
+
+}  // namespace ferry::fabric

@@ -1,0 +1,240 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string_view>
+
+#include "ferry/base/log.h"
+#include "ferry/fabric/channel_core_internal.h"
+#include "ferry/fabric/device_core_internal.h"
+#include "ferry/fabric/providers_internal.h"
+
+namespace ferry::fabric {
+
+namespace {
+
+std::uint64_t inode_of(const char* path) {
+  struct stat info {};
+  return ::stat(path, &info) == 0 ? info.st_ino : 0;
+}
+
+PeerIdentity identity_of_this_process(std::string endpoint) {
+  PeerIdentity identity;
+  identity.endpoint = std::move(endpoint);
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::getline(boot, identity.host);
+  identity.net_space = inode_of("/proc/self/ns/net");
+  identity.pid_space = inode_of("/proc/self/ns/pid");
+  identity.uid = ::geteuid();
+  identity.pid = ::getpid();
+  return identity;
+}
+
+Result<bootstrap::Secret> secret_of(const Options& options) {
+  if (!options.secret.empty() && !options.secret_file.empty())
+    return fail(Code::kInvalidArgument, "both a secret and a secret file are given; give one");
+  if (!options.secret.empty()) return bootstrap::Secret::from_text(options.secret);
+  if (!options.secret_file.empty()) return bootstrap::Secret::from_file(options.secret_file);
+  // One per process, so that its devices admit each other.
+  static const auto own = bootstrap::Secret::generate();
+  return own;
+}
+
+Status check(const Options& options) {
+  if (options.completion_queues < 1 || options.completion_queues > 64)
+    return fail(Code::kInvalidArgument, "completion_queues is {}; 1 to 64 make sense",
+                options.completion_queues);
+  if (options.lanes_per_peer < 1 ||
+      static_cast<std::uint32_t>(options.lanes_per_peer) > options.max_lanes_per_peer)
+    return fail(Code::kInvalidArgument, "lanes_per_peer is {}; 1 to {} make sense",
+                options.lanes_per_peer, options.max_lanes_per_peer);
+  if (options.patience <= 0)
+    return fail(Code::kInvalidArgument, "patience is {}; it must be positive", options.patience);
+  return {};
+}
+
+}  // namespace
+
+DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
+    : options(std::move(given)),
+      secret(std::move(key)),
+      operations(options.operation_deadline),
+      book(options.max_names) {}
+
+Result<std::shared_ptr<DeviceCore>> DeviceCore::open(Options options) {
+  FERRY_TRY(check(options));
+  auto secret = FERRY_TRY(secret_of(options));
+  // The last share may be dropped on one of the device's own threads, which cannot join itself.
+  auto destroy = [](DeviceCore* core) {
+    if (core->on_own_thread()) {
+      std::thread([core] { delete core; }).detach();
+    } else {
+      delete core;
+    }
+  };
+  std::shared_ptr<DeviceCore> core(new DeviceCore(std::move(options), std::move(secret)), destroy);
+  FERRY_TRY(core->start());
+  return core;
+}
+
+Status DeviceCore::start() {
+  FERRY_TRY(bootstrap::random_bytes(std::as_writable_bytes(std::span(id.bytes))));
+  grants = FERRY_TRY(GrantTable::create());
+  for (int i = 0; i < options.completion_queues; ++i)
+    loops.push_back(FERRY_TRY(Loop::open(fmt::format("ferry-cq{}", i), options.spin)));
+  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_also(loops[0].get());
+  memory::Pool::Options memory;
+  memory.arena_bytes = options.arena_bytes;
+  memory.budget_bytes = options.budget_bytes;
+  memory.numa_node = options.numa_node;
+  pool = std::make_unique<memory::Pool>(memory);
+  FERRY_TRY(pool->add_registrar(&blocks));
+  context.options = &options;
+  context.id = id;
+  context.pool = pool.get();
+  context.grants = grants.get();
+  context.operations = &operations;
+  context.loops = &loops;
+  context.secret = &secret;
+  context.find_block = [this](const std::byte* at, std::size_t length) {
+    return blocks.holding(at, length);
+  };
+  context.block_of = [this](std::uint32_t block) { return blocks.of(block); };
+  control = FERRY_TRY(Control::open(*this));
+  endpoint = control->endpoint();
+  open_providers();
+  if (!providers.empty()) return control->ready();
+  std::string reasons;
+  for (const auto& report : reports) reasons += "\n  " + report.name + ": " + report.detail;
+  return fail(Code::kUnavailable, "no provider of '{}' works on this host:{}", options.provider,
+              reasons);
+}
+
+void DeviceCore::open_providers() {
+  for (const auto& [name, open] : provider_factories()) {
+    bool automatic = options.provider == "auto" && name != "fake";
+    if (!automatic && !names_provider(options.provider, name)) continue;
+    auto made = open(context);
+    Status status;
+    if (!made) {
+      status = tl::unexpected<Error>(made.error());
+    } else {
+      status = pool->add_registrar(made->get());
+    }
+    ProviderReport report;
+    report.name = name;
+    report.on = status.has_value();
+    if (status) {
+      report.capabilities = (*made)->capabilities();
+      report.detail = (*made)->describe();
+      providers.push_back(*std::move(made));
+    } else {
+      report.detail = status.error().message();
+    }
+    reports.push_back(std::move(report));
+  }
+}
+
+DeviceCore::~DeviceCore() {
+  close();
+  {
+    LockGuard<Mutex> guard(mend_lock_);
+    mend_stop_ = true;
+    mend_wake_.notify_all();
+  }
+  std::thread mender;
+  {
+    LockGuard<Mutex> guard(mend_lock_);
+    mender.swap(mender_);
+  }
+  if (mender.joinable()) mender.join();
+  control.reset();
+  for (auto& provider : providers) pool->remove_registrar(provider.get());
+  providers.clear();
+  loops.clear();
+  if (pool != nullptr) pool->remove_registrar(&blocks);
+}
+
+void DeviceCore::close() {
+  if (closed_.exchange(true)) return;
+  auto cause = fail(Code::kCancelled, "the device was closed").value();
+  if (control != nullptr) control->shut(cause);
+  decltype(accepted_) waiting;
+  {
+    LockGuard<Mutex> guard(lock_);
+    waiting.swap(accepted_);
+  }
+}
+
+bool DeviceCore::on_own_thread() const {
+  if (control != nullptr && control->loop().on_poller()) return true;
+  for (const auto& loop : loops)
+    if (loop->on_poller()) return true;
+  return std::this_thread::get_id() == mender_id_.load();
+}
+
+Provider* DeviceCore::provider(std::string_view name) const {
+  for (const auto& provider : providers)
+    if (provider->name() == name) return provider.get();
+  return nullptr;
+}
+
+std::vector<std::byte> DeviceCore::introduction() const {
+  Introduction mine;
+  mine.identity = identity_of_this_process(endpoint);
+  for (const auto& provider : providers)
+    mine.offers[std::string(provider->name())] = provider->offer();
+  return mine.encode();
+}
+
+void DeviceCore::notify_loops() {
+  for (auto& loop : loops) loop->notify();
+}
+
+Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t value,
+                             Deadline deadline, WaitMode mode, const Session* session) {
+  if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
+    return fail(Code::kInvalidArgument, "a flag is a word aligned to 8 bytes");
+  auto& flag = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(word));
+  auto reached = [&flag, value] {
+    auto now = std::atomic_ref<std::uint64_t>(flag).load(std::memory_order_acquire);
+    return static_cast<std::int64_t>(now - value) >= 0;
+  };
+  auto over = [&] { return reached() || (session != nullptr && !session->alive()); };
+  loop.wait_until(over, deadline, mode);
+  if (reached()) return {};
+  if (session != nullptr) FERRY_TRY(session->check_alive());
+  return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
+}
+
+void DeviceCore::mend(std::shared_ptr<Session> session, std::uint32_t lane) {
+  LockGuard<Mutex> guard(mend_lock_);
+  if (mend_stop_) return;
+  mend_.emplace_back(std::move(session), lane);
+  if (!mender_.joinable()) mender_ = std::thread([this] { mender(); });
+  mend_wake_.notify_all();
+}
+
+void DeviceCore::mender() {
+  mender_id_.store(std::this_thread::get_id());
+  for (;;) {
+    mend_lock_.lock();
+    while (mend_.empty() && !mend_stop_) mend_wake_.wait(mend_lock_);
+    bool stop = mend_stop_;
+    std::shared_ptr<Session> session;
+    std::uint32_t lane = 0;
+    if (!stop) {
+      session = mend_.front().first.lock();
+      lane = mend_.front().second;
+      mend_.pop_front();
+    }
+    mend_lock_.unlock();
+    if (stop) return;
+    if (session == nullptr || !session->alive()) continue;
+    auto limit = std::chrono::duration_cast<Nanos>(std::chrono::seconds(10) * options.patience);
+    auto status = session->mend_lane(lane, Deadline::after(limit));
+    if (!status && session->alive()) session->peer_lost(status.error());
+  }
+}
+
+}  // namespace ferry::fabric

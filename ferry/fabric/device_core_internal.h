@@ -1,0 +1,112 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "ferry/base/counters.h"
+#include "ferry/bootstrap/endpoint.h"
+#include "ferry/bootstrap/secret.h"
+#include "ferry/fabric/block_table_internal.h"
+#include "ferry/fabric/book_internal.h"
+#include "ferry/fabric/control_internal.h"
+#include "ferry/fabric/device.h"
+#include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/session_internal.h"
+
+namespace ferry::fabric {
+
+// One region: where its memory came from, and its grants. Shared by the user's Region and by
+// revocations under way; the memory goes back when the last of them lets go.
+struct RegionRecord {
+  std::shared_ptr<DeviceCore> device;
+  std::span<std::byte> bytes;
+  memory::Block block;                           // the user's own memory: attached for this region
+  std::optional<memory::Allocation> allocation;  // from the pool
+  std::size_t block_offset = 0;
+  Rights rights = Rights::kNone;
+  Mutex lock;
+  std::vector<std::uint64_t> grants FERRY_GUARDED_BY(lock);
+
+  ~RegionRecord();
+};
+
+// The inside of a Device. Shared by the device's handle, its channels and its regions.
+class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
+ public:
+  static Result<std::shared_ptr<DeviceCore>> open(Options options);
+  explicit DeviceCore(Options options, bootstrap::Secret secret);
+  ~DeviceCore();
+  void close();
+
+  // Memory.
+  Result<Region> allocate(std::size_t bytes, Rights rights);
+  Result<Region> register_memory(std::span<std::byte> memory, Rights rights);
+  Result<RemoteRegion> grant(const Region& region, Rights rights, std::uint32_t peer);
+  Status revoke(const RemoteRegion& grant, Deadline deadline);
+  // Takes the grant away; `quiet` is called once no access can still be running.
+  Status revoke_grant(std::uint64_t key, std::function<void()> quiet);
+  void release(RegionRecord& record);
+  void release_region(std::shared_ptr<RegionRecord> record);
+
+  // Peers.
+  Result<Channel> connect(std::string_view endpoint, const ConnectOptions& options);
+  Result<Channel> accept(Deadline deadline);
+  void accepted(std::shared_ptr<ChannelCore> core);
+  Provider* provider(std::string_view name) const;
+  Loop& next_loop() { return *loops[loop_turn_.fetch_add(1) % loops.size()]; }
+  std::vector<std::byte> introduction() const;
+  void mend(std::shared_ptr<Session> session, std::uint32_t lane);
+  void notify_loops();
+
+  Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
+                   WaitMode mode, const Session* session);
+
+  const Options options;
+  const bootstrap::Secret secret;
+  DeviceId id;
+  OperationPool operations;
+  BlockTable blocks;
+  std::unique_ptr<GrantTable> grants;
+  std::vector<std::unique_ptr<Loop>> loops;
+  std::unique_ptr<memory::Pool> pool;
+  ProviderContext context;
+  std::vector<ProviderReport> reports;
+  std::vector<std::unique_ptr<Provider>> providers;
+  Book book;
+  std::unique_ptr<Control> control;
+  std::string endpoint;
+  Counter peers_lost;
+  Counter peers_refused;
+  std::atomic<std::uint64_t> retired_bytes{0};
+  std::atomic<std::uint64_t> channels{0};
+
+ private:
+  Status start();
+  void open_providers();
+  bool on_own_thread() const;
+  Result<std::shared_ptr<Session>> session_to(std::string_view endpoint, Deadline deadline);
+  Result<std::pair<Provider*, std::string>> choose(const Session& session) const;
+  void mender() FERRY_NO_THREAD_SAFETY_ANALYSIS;
+
+  std::atomic<std::uint32_t> loop_turn_{0};
+  std::atomic<bool> closed_{false};
+  std::atomic<std::thread::id> mender_id_{};
+  Mutex lock_;
+  std::deque<std::shared_ptr<ChannelCore>> accepted_ FERRY_GUARDED_BY(lock_);
+  std::atomic<std::size_t> accepted_count_{0};
+  std::unordered_map<std::uint64_t, std::weak_ptr<RegionRecord>> granted_ FERRY_GUARDED_BY(lock_);
+  // Connects broken lanes anew, since that blocks.
+  Mutex mend_lock_;
+  std::condition_variable_any mend_wake_;
+  std::deque<std::pair<std::weak_ptr<Session>, std::uint32_t>> mend_ FERRY_GUARDED_BY(mend_lock_);
+  bool mend_stop_ FERRY_GUARDED_BY(mend_lock_) = false;
+  std::thread mender_ FERRY_GUARDED_BY(mend_lock_);
+};
+
+}  // namespace ferry::fabric

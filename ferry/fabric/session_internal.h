@@ -1,0 +1,130 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ferry/bootstrap/frame.h"
+#include "ferry/bootstrap/hello.h"
+#include "ferry/fabric/provider_internal.h"
+
+namespace ferry::fabric {
+
+class ChannelCore;
+class DeviceCore;
+
+// What a device says of itself to authenticated peers: the blob of the handshake.
+struct Introduction {
+  PeerIdentity identity;
+  std::map<std::string, std::vector<std::byte>> offers;  // by provider
+
+  std::vector<std::byte> encode() const;
+  static Result<Introduction> decode(std::span<const std::byte> blob);
+};
+
+// Frames of the control connection (docs/wire/control.md).
+enum class FrameType : std::uint16_t {
+  kPing = 1,
+  kPong = 2,
+  kOpenLane = 3,   // lane, provider, payload -> answer
+  kLaneReady = 4,  // lane
+  kCloseLane = 5,  // lane
+  kMendLane = 6,   // lane: the acceptor's end is broken
+  kCall = 7,       // provider, payload -> answer
+  kTell = 8,       // provider, payload
+  kLookUp = 9,     // milliseconds to wait, name -> remote region
+  kAnswer = 10,    // code, text or payload
+  kBye = 11,
+};
+
+// One authenticated peer and the control connection to it. Thread-safe; *_on_loop methods belong to
+// the control loop. Ends once: then its lanes are closed and every call fails with the cause.
+class Session final : public PeerSession, public std::enable_shared_from_this<Session> {
+ public:
+  Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t number,
+          const bootstrap::Hello& peer, const bootstrap::Bytes32& key, Introduction introduction);
+  ~Session() override;
+
+  const PeerIdentity& identity() const override { return introduction_.identity; }
+  std::uint32_t number() const override { return number_; }
+  std::uint32_t number_at_peer() const override { return number_at_peer_; }
+  std::span<const std::byte, 32> session_key() const override { return key_; }
+  Result<std::vector<std::byte>> call(std::string_view provider, std::span<const std::byte> request,
+                                      Deadline deadline) override;
+  void tell(std::string_view provider, std::span<const std::byte> notice) override;
+  void peer_lost(Error cause) override;
+  void lane_broken(Lane& lane, Error cause) override;
+
+  const std::map<std::string, std::vector<std::byte>>& offers() const {
+    return introduction_.offers;
+  }
+  bool connector() const { return connector_; }
+  bool alive() const { return alive_.load(std::memory_order_acquire); }
+  Status check_alive() const;
+  // Sends one frame and waits for its answer. Not from a loop.
+  Result<std::vector<std::byte>> request(FrameType type, std::span<const std::byte> payload,
+                                         Deadline deadline);
+  void send(FrameType type, std::uint64_t id, std::span<const std::byte> payload);
+  void send_lane(FrameType type, std::uint32_t lane);
+
+  // The lanes of this session. open_lane() is the connector's, blocking.
+  Result<std::shared_ptr<ChannelCore>> open_lane(std::uint32_t lane, Provider& provider,
+                                                 const std::string& why, Deadline deadline);
+  Status mend_lane(std::uint32_t lane, Deadline deadline);
+  std::uint32_t next_lane(std::uint32_t count) { return lane_turn_.fetch_add(1) % count; }
+  void drop_lane(std::uint32_t lane);
+
+  void start();  // begins to read; after it is known to the control loop
+  void ready_on_loop(std::span<const std::byte> first, std::uint32_t events);
+  void heartbeat_on_loop(std::int64_t now, bool we_slept);
+  void end_on_loop(const Error& cause);
+  int fd() const { return socket_.get(); }
+
+ private:
+  struct Call {
+    std::atomic<bool> done{false};
+    Result<std::vector<std::byte>> answer;
+  };
+  Status receive_on_loop();
+  Status handle_on_loop(const bootstrap::Frame& frame);
+  Status handle_lane_on_loop(const bootstrap::Frame& frame);
+  void open_on_loop(const bootstrap::Frame& frame);
+  void serve_on_loop(const bootstrap::Frame& frame, bool wants_answer);
+  void look_up_on_loop(const bootstrap::Frame& frame);
+  Status answer_on_loop(const bootstrap::Frame& frame);
+  void answer(std::uint64_t id, const Result<std::vector<std::byte>>& result);
+  Status flush_locked() FERRY_REQUIRES(send_lock_);
+  std::shared_ptr<ChannelCore> core_of(std::uint32_t lane);
+
+  DeviceCore& device_;
+  const bool connector_;
+  Fd socket_;
+  const std::uint32_t number_;
+  const std::uint32_t number_at_peer_;
+  const bootstrap::Bytes32 key_;
+  const Introduction introduction_;
+  std::atomic<bool> alive_{true};
+  std::atomic<std::uint64_t> next_id_{1};
+  std::atomic<std::uint32_t> lane_turn_{0};
+  bootstrap::FrameReader reader_;
+  std::int64_t last_heard_ = 0;
+  std::int64_t last_ping_ = 0;
+
+  Mutex send_lock_;
+  std::vector<std::byte> out_ FERRY_GUARDED_BY(send_lock_);
+  std::size_t sent_ FERRY_GUARDED_BY(send_lock_) = 0;
+  bool watching_write_ FERRY_GUARDED_BY(send_lock_) = false;
+
+  mutable Mutex lock_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_ FERRY_GUARDED_BY(lock_);
+  std::map<std::uint32_t, std::weak_ptr<ChannelCore>> cores_ FERRY_GUARDED_BY(lock_);
+  std::map<std::uint32_t, std::pair<Provider*, std::shared_ptr<Lane>>> accepted_
+      FERRY_GUARDED_BY(lock_);  // not yet said to be ready
+  std::shared_ptr<const Error> cause_ FERRY_GUARDED_BY(lock_);
+  Mutex opening_;  // one lane is opened at a time; held while blocking
+};
+
+}  // namespace ferry::fabric
