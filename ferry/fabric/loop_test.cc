@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "ferry/fabric/loop_internal.h"
+
+namespace ferry::fabric {
+namespace {
+
+constexpr auto kLong = std::chrono::seconds(30);
+
+// Reads bytes from a pipe; completes one "operation" per byte.
+class PipeSource : public Loop::Source {
+ public:
+  PipeSource() {
+    int fds[2];
+    EXPECT_EQ(pipe(fds), 0);
+    in_ = Fd(fds[0]);
+    out_ = Fd(fds[1]);
+  }
+  void put() { EXPECT_EQ(::write(out_.get(), "x", 1), 1); }
+  int fd() const { return in_.get(); }
+  int progress_on_loop() override { return std::exchange(fresh_, 0); }
+  void ready_on_loop(std::uint64_t cookie, std::uint32_t) override {
+    EXPECT_EQ(cookie, 42U);
+    char byte = 0;
+    if (::read(in_.get(), &byte, 1) == 1) {
+      ++fresh_;
+      done_.fetch_add(1);
+    }
+  }
+  void tick_on_loop(std::int64_t) override { ticks_.fetch_add(1); }
+  bool has_pending() const override { return wants_ticks_.load(); }
+
+  std::atomic<int> done_{0};
+  std::atomic<int> ticks_{0};
+  std::atomic<bool> wants_ticks_{false};
+
+ private:
+  Fd in_, out_;
+  int fresh_ = 0;
+};
+
+class LoopTest : public ::testing::TestWithParam<WaitMode> {
+ protected:
+  LoopTest() : loop_(Loop::open("test", std::chrono::microseconds(20)).value()) {
+    loop_->add(&source_);
+    EXPECT_TRUE(loop_->watch(source_.fd(), EPOLLIN, &source_, 42));
+  }
+  ~LoopTest() override { loop_->remove(&source_); }
+  std::unique_ptr<Loop> loop_;
+  PipeSource source_;
+};
+
+TEST_P(LoopTest, WaitersSeeWhatArrives) {
+  for (int i = 1; i <= 200; ++i) {
+    std::thread writer([&] { source_.put(); });
+    EXPECT_TRUE(loop_->wait_until([&] { return source_.done_.load() >= i; }, Deadline::after(kLong),
+                                  GetParam()));
+    writer.join();
+  }
+}
+
+TEST_P(LoopTest, ManyWaitersAllWake) {
+  constexpr int kWaiters = 4;
+  for (int round = 1; round <= 50; ++round) {
+    std::vector<std::thread> waiters;
+    for (int i = 0; i < kWaiters; ++i)
+      waiters.emplace_back([&] {
+        EXPECT_TRUE(loop_->wait_until([&] { return source_.done_.load() >= round; },
+                                      Deadline::after(kLong), GetParam()));
+      });
+    source_.put();
+    for (auto& waiter : waiters) waiter.join();
+  }
+}
+
+TEST_P(LoopTest, DeadlineEndsAWait) {
+  EXPECT_FALSE(loop_->wait_until([] { return false; },
+                                 Deadline::after(std::chrono::milliseconds(5)), GetParam()));
+}
+
+TEST_P(LoopTest, NotifyMakesSleepersLookAgain) {
+  std::atomic<bool> flag{false};
+  std::thread waiter([&] {
+    EXPECT_TRUE(loop_->wait_until([&] { return flag.load(); }, Deadline::after(kLong), GetParam()));
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  flag.store(true);
+  loop_->notify();
+  waiter.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, LoopTest,
+                         ::testing::Values(WaitMode::kAdaptive, WaitMode::kSpin, WaitMode::kSleep));
+
+TEST_F(LoopTest, PollerMakesProgressWhenNobodyWaits) {
+  source_.put();
+  auto deadline = Deadline::after(kLong);
+  while (source_.done_.load() == 0 && !deadline.expired()) std::this_thread::yield();
+  EXPECT_EQ(source_.done_.load(), 1);
+}
+
+TEST_F(LoopTest, TicksComeWhileSomethingIsPending) {
+  source_.wants_ticks_.store(true);
+  auto deadline = Deadline::after(kLong);
+  while (source_.ticks_.load() < 3 && !deadline.expired()) std::this_thread::yield();
+  EXPECT_GE(source_.ticks_.load(), 3);
+}
+
+// A bell in memory that others see: whoever stores a flag and sees a sleeper rings; no wake is
+// lost.
+TEST_F(LoopTest, RemoteWriterWakesSleeperThroughTheBell) {
+  Bell bell;
+  loop_->use_bell(&bell);
+  std::atomic<std::uint64_t> flag{0};
+  std::atomic<std::uint64_t> answer{0};
+  constexpr std::uint64_t kRounds = 2000;
+  std::thread writer([&] {
+    for (std::uint64_t i = 1; i <= kRounds; ++i) {
+      flag.store(i, std::memory_order_release);
+      light_fence();
+      if (bell.flag_sleepers.load(std::memory_order_relaxed) != 0) {
+        std::uint64_t one = 1;
+        EXPECT_EQ(::write(loop_->event_fd(), &one, sizeof one), 8);
+      }
+      while (answer.load() < i) std::this_thread::yield();
+    }
+  });
+  for (std::uint64_t i = 1; i <= kRounds; ++i) {
+    ASSERT_TRUE(loop_->wait_until([&] { return flag.load() >= i; }, Deadline::after(kLong),
+                                  WaitMode::kSleep));
+    answer.store(i);
+  }
+  writer.join();
+  loop_->use_bell(nullptr);
+}
+
+}  // namespace
+}  // namespace ferry::fabric
