@@ -13,7 +13,7 @@ namespace ferry::bootstrap {
 // The unit of a control connection after the handshake (docs/wire/bootstrap.md): a header of
 // kFrameHeader bytes, then the payload.
 inline constexpr std::size_t kFrameHeader = 16;
-inline constexpr std::size_t kMaxPayload = 1024 * 1024;
+inline constexpr std::size_t kMaxPayload = 1 << 20;
 
 struct Frame {
   std::uint16_t type = 0;

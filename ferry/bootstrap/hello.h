@@ -25,7 +25,7 @@ enum class Purpose : std::uint8_t { kControl = 1, kLane = 2 };
 inline constexpr std::uint16_t kMinVersion = 1;
 inline constexpr std::uint16_t kMaxVersion = 1;
 
-inline constexpr std::size_t kMaxBlob = 64 * 1024;
+inline constexpr std::size_t kMaxBlob = 65536;
 
 // What one side tells the other. Only the versions travel before both sides have proved that they
 // know the secret; the rest follows under a message authentication code.

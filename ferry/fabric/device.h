@@ -19,9 +19,9 @@ namespace ferry::fabric {
 class DeviceCore;
 
 struct ConnectOptions {
-  std::optional<std::uint32_t> lane;  // which lane; none: the next one, round-robin
-  bool stripe = false;                // spread large copies over all lanes of the peer
-  Deadline deadline{};                // 0: ten seconds from now
+  std::optional<std::uint32_t> lane{};  // which lane; none: the next one, round-robin
+  bool stripe = false;                  // spread large copies over all lanes of the peer
+  Deadline deadline{};                  // 0: ten seconds from now
 };
 
 // What one provider of a device can do, or why it is off.

@@ -22,8 +22,7 @@ Result<std::unique_ptr<GrantTable>> GrantTable::create() {
   table->mapping_ = FERRY_TRY(Mapping::shared(table->fd_.get(), kTableBytes));
   table->slots_ = reinterpret_cast<Slot*>(table->mapping_.data());
   LockGuard<SpinLock> guard(table->lock_);
-  table->free_.reserve(kSlots);
-  for (std::uint32_t slot = kSlots; slot-- > 0;) table->free_.push_back(slot);
+  for (std::uint32_t slot = 0; slot < kSlots; ++slot) table->free_.push_back(slot);
   return table;
 }
 
@@ -40,8 +39,8 @@ Result<GrantTable::Grant> GrantTable::add(Grant grant) {
   if (free_.empty())
     return fail(Code::kResourceExhausted, "all {} grants of this device are in use; revoke some",
                 kSlots);
-  auto index = free_.back();
-  free_.pop_back();
+  auto index = free_.front();
+  free_.pop_front();
   Slot& slot = slots_[index];
   thread_local std::random_device random;
   auto salt = (std::uint64_t{random()} << 32) | random();
@@ -68,7 +67,7 @@ Status GrantTable::remove(std::uint64_t key) {
     return fail(Code::kNotFound, "grant {:#x} is not one of this device, or was revoked", key);
   slot.key.store(0, std::memory_order_seq_cst);
   slot.epoch.fetch_add(1, std::memory_order_seq_cst);
-  free_.insert(free_.begin(), index);  // reused as late as possible
+  free_.push_back(index);  // reused as late as possible
   count_.fetch_sub(1, kRelaxed);
   return {};
 }

@@ -2,8 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <vector>
 
 #include "ferry/base/fd.h"
 #include "ferry/base/spin.h"
@@ -81,7 +81,7 @@ class GrantTable {
   Mapping mapping_;
   Slot* slots_ = nullptr;
   SpinLock lock_;
-  std::vector<std::uint32_t> free_ FERRY_GUARDED_BY(lock_);
+  std::deque<std::uint32_t> free_ FERRY_GUARDED_BY(lock_);
   std::atomic<std::size_t> count_{0};
 };
 

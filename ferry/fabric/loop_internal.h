@@ -68,7 +68,7 @@ class Loop {
   // Runs `function` as the token's holder, waiting for the token if need be. Not from within a
   // source's method.
   template <class F>
-  auto with_token(F&& function) {
+  auto with_token(F&& function) FERRY_NO_THREAD_SAFETY_ANALYSIS {
     take_token();
     struct Giver {
       Loop* loop;
@@ -100,7 +100,7 @@ class Loop {
  private:
   Loop() = default;
   void poller();
-  void take_token() FERRY_NO_THREAD_SAFETY_ANALYSIS;
+  void take_token() FERRY_ACQUIRE(token_) FERRY_NO_THREAD_SAFETY_ANALYSIS;
   int progress_holding_token();
   void tick_holding_token(std::int64_t now);
   void tick(std::int64_t now);

@@ -1,8 +1,11 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <thread>
 
 #include "ferry/memory/userfault_internal.h"
 
@@ -40,12 +43,30 @@ Result<Userfault> Userfault::open() {
   uffdio_api api{UFFD_API, kFeatures, 0};
   if (::ioctl(fd.get(), UFFDIO_API, &api) != 0)
     return fail_errno(errno, "this kernel's userfaultfd does not tell of unmapped memory");
-  Userfault made(std::move(fd), FERRY_TRY(Mapping::anonymous(page_size())));
-  if (!made.watch(made.probe_.bytes()))
-    return fail_errno(errno, "this kernel's userfaultfd has no write-protect mode (Linux 5.7 has)");
-  if (!made.settled())
-    return fail_errno(errno, "this kernel's userfaultfd cannot be asked for pending events");
+  Userfault made(std::move(fd));
+  FERRY_TRY(made.try_it_out());
   return made;
+}
+
+// Unmaps a page and sees whether the kernel does all that we build on.
+Status Userfault::try_it_out() {
+  Mapping page = FERRY_TRY(Mapping::anonymous(page_size()));
+  auto start = reinterpret_cast<std::uintptr_t>(page.data());
+  if (!watch(page.bytes()))
+    return fail_errno(errno, "this kernel's userfaultfd has no write-protect mode (Linux 5.7 has)");
+  bool settled_before = settled();
+  std::thread unmapper([&page] { page.reset(); });
+  pollfd event{fd_.get(), POLLIN, 0};
+  ::poll(&event, 1, 1000);
+  bool pending = !settled();
+  Gone gone{};
+  bool told = read_event(&gone) && gone.start == start;
+  if (!told) fd_.reset();  // lets the unmapper go in any case
+  unmapper.join();
+  if (!told || !pending || !settled_before || !settled())
+    return fail(Code::kUnimplemented,
+                "this kernel's userfaultfd does not tell of unmapped memory in time");
+  return {};
 }
 
 bool Userfault::watch(std::span<std::byte> range) const {
@@ -56,12 +77,12 @@ bool Userfault::watch(std::span<std::byte> range) const {
   return ::ioctl(fd_.get(), UFFDIO_REGISTER, &request) == 0;
 }
 
-// The kernel refuses this request with EAGAIN from the moment when a watched mapping begins to
-// change until its event has been read. Nothing on the page is protected, so it does nothing else.
+// From the moment when a watched mapping begins to change until its event has been read, the kernel
+// answers EAGAIN to this request before it looks at it; else it finds that the range is empty.
+// try_it_out() makes sure of that.
 bool Userfault::settled() const {
-  auto start = reinterpret_cast<std::uintptr_t>(probe_.data());
-  uffdio_writeprotect request{{start, probe_.size()}, UFFDIO_WRITEPROTECT_MODE_DONTWAKE};
-  return ::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &request) == 0;
+  uffdio_writeprotect nothing{{0, 0}, 0};
+  return ::ioctl(fd_.get(), UFFDIO_WRITEPROTECT, &nothing) != 0 && errno == EINVAL;
 }
 
 bool Userfault::read_event(Gone* gone) const {

@@ -27,16 +27,16 @@ class Userfault {
   // Also watches the rest of the first and the last page. False: this memory cannot be watched (a
   // mapping of an ordinary file, or somebody else watches it).
   bool watch(std::span<std::byte> range) const;
-  // True when every unmapping that ended or changed the mappings before this call has been read.
-  // Costs one system call.
+  // True when the events of all changes made to watched mappings before this call have been read.
+  // One system call, which takes no lock.
   bool settled() const;
   // Never blocks; false when there is no event.
   bool read_event(Gone* gone) const;
   int fd() const { return fd_.get(); }
 
  private:
-  Userfault(Fd fd, Mapping probe) : probe_(std::move(probe)), fd_(std::move(fd)) {}
-  Mapping probe_;  // one page, watched, never touched; unmapped after fd_ is closed
+  explicit Userfault(Fd fd) : fd_(std::move(fd)) {}
+  Status try_it_out();
   Fd fd_;
 };
 

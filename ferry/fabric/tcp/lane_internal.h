@@ -1,0 +1,87 @@
+// Data path.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "ferry/base/fd.h"
+#include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/tcp/protocol_internal.h"
+#include "ferry/fabric/tcp/receiver_internal.h"
+#include "ferry/fabric/tcp/sender_internal.h"
+
+namespace ferry::fabric::tcp {
+
+class SocketSource;
+
+// One socket. post() and take_message() are for any thread; *_on_loop for the token's holder.
+class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> {
+ public:
+  static const Capabilities& what_it_can();
+
+  TcpLane(SocketSource& source, ProviderContext& context, std::shared_ptr<PeerSession> peer,
+          std::uint32_t number);
+  ~TcpLane() override;
+
+  // Takes the socket, whose handshake is over; `rest` are bytes that came behind it.
+  Status start(Fd socket, std::span<const std::byte> rest);
+
+  Transfer post(Request& request) override;
+  Result<std::size_t> take_message(std::span<std::byte> into) override;
+  bool has_message() const override { return !inbox_.empty(); }
+  void close(const Error& cause) override;
+  const Capabilities& capabilities() const override { return what_it_can(); }
+  bool up() const override { return up_.load(std::memory_order_acquire); }
+
+  // Receives and sends what there is; returns how much was done.
+  int progress_on_loop();
+  void ready_on_loop(std::uint32_t epoll_events);
+  // Acknowledgements that waited for something to ride on leave now.
+  void arm_on_loop();
+  void tick_on_loop(std::int64_t now);
+  // Whether there is work that no event of the socket will tell of.
+  bool has_work_on_loop() const;
+  PeerSession& peer() const { return *peer_; }
+  void wait_until_quiet() { sender_.wait_until_quiet(); }
+
+ private:
+  friend class SocketSource;
+
+  int receive_on_loop();
+  Status take_rest_on_loop(std::span<const std::byte> rest);
+  void break_on_loop(const Error& cause);
+  void lose_peer_on_loop(const Error& cause);
+  void shut_on_loop(const Error& cause, bool goodbye, Chain first = {});
+  Error cause();
+
+  SocketSource& source_;
+  OperationPool& operations_;
+  const std::shared_ptr<PeerSession> peer_;
+  const std::uint32_t number_;
+  Fd socket_;
+  Window window_;
+  Inbox inbox_;
+  Sender sender_;
+  Protocol protocol_;
+  Receiver receiver_;
+  std::atomic<bool> up_{false};
+  SpinLock cause_lock_;
+  std::optional<Error> cause_ FERRY_GUARDED_BY(cause_lock_);
+
+  // Of the token's holder: kept by SocketSource.
+  bool shut_ = false;
+  bool readable_ = false;  // an event said so and the socket has not been emptied since
+  bool ended_ = false;     // the peer's end is closed: read until the end
+  unsigned idle_ = 0;
+  std::uint64_t cookie_ = 0;
+  std::atomic<bool> hot_{false};  // written by the token's holder, read by whoever posts
+  // Whether the lane is in the source's stack of lanes to look at, which keeps it alive meanwhile.
+  std::atomic<bool> called_{false};
+  std::shared_ptr<TcpLane> called_self_;
+  TcpLane* next_called_ = nullptr;
+};
+
+}  // namespace ferry::fabric::tcp

@@ -1,0 +1,73 @@
+// Data path.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "ferry/fabric/grant_table_internal.h"
+#include "ferry/fabric/tcp/inbox_internal.h"
+#include "ferry/fabric/tcp/receiver_internal.h"
+#include "ferry/fabric/tcp/sender_internal.h"
+#include "ferry/fabric/tcp/window_internal.h"
+
+namespace ferry::fabric::tcp {
+
+// The meaning of the frames that arrive on one lane: serves the peer's requests, as a NIC would,
+// and ends ours. Knows no socket. For the token's holder only.
+class Protocol final : public FrameSink {
+ public:
+  Protocol(const GrantTable& grants, std::uint32_t peer, Sender& sender, Window& window,
+           Inbox& inbox, std::atomic<std::int64_t>& pending)
+      : grants_(grants),
+        peer_(peer),
+        sender_(sender),
+        window_(window),
+        inbox_(inbox),
+        pending_(pending) {}
+
+  Status begin(const Header& header) override;
+  std::byte* place(std::uint64_t at) override;
+  Status end() override;
+
+  // The peer has closed the lane on purpose.
+  bool said_goodbye() const { return goodbye_; }
+  // Whether the peer is likely to wait for word of what was just placed; asking forgets it.
+  bool take_urgent() { return std::exchange(urgent_, false); }
+  // Operations are ended through here, so that they are counted.
+  void finish(Operation* op, Status status, std::uint64_t value = 0);
+
+ private:
+  Status take_word(std::uint64_t done, std::uint32_t taken);
+  Status begin_request();
+  Status begin_answer();
+  void begin_write();
+  Status serve_read();
+  Status serve_atomic();
+  Status end_request();
+  Status end_write();
+  Status end_answer();
+  Status refuse(Error reason);
+  Status check_flag() const;
+  Result<std::byte*> find(std::uint64_t key, std::uint32_t epoch, std::uint64_t offset,
+                          std::uint64_t length, Rights need) const;
+  Error reason_of_refusal() const;
+
+  const GrantTable& grants_;
+  std::uint32_t peer_;
+  Sender& sender_;
+  Window& window_;
+  Inbox& inbox_;
+  std::atomic<std::int64_t>& pending_;
+
+  Header header_{};
+  std::byte* to_ = nullptr;         // where the payload goes
+  std::optional<Error> refused_{};  // why the request at hand fails
+  std::uint64_t last_request_ = 0;  // of the peer's
+  bool goodbye_ = false;
+  bool urgent_ = false;
+  std::array<char, kMaxReason> reason_{};
+};
+
+}  // namespace ferry::fabric::tcp

@@ -1,0 +1,118 @@
+#include <sched.h>
+#include <sys/socket.h>
+
+#include "ferry/fabric/tcp/sender_internal.h"
+
+namespace ferry::fabric::tcp {
+
+namespace {
+bool is_over(const Operation& op, std::int64_t now) {
+  return op.cancel_asked() || now >= op.deadline().ns();
+}
+}  // namespace
+
+void Sender::take_over() {
+  std::uint32_t nobody = 0;
+  for (int turns = 0; !kicks_.compare_exchange_weak(nobody, 1, std::memory_order_acq_rel);) {
+    nobody = 0;
+    if (++turns < 200) {
+      cpu_relax();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+void Sender::hand_back() {
+  // Whoever kicked meanwhile relies on us to look.
+  if (kicks_.exchange(0, std::memory_order_acq_rel) > 1) kick(true);
+}
+
+void Sender::wait_until_quiet() {
+  take_over();
+  hand_back();
+}
+
+bool Sender::collect_expired(std::int64_t now, Chain& out) {
+  take_over();
+  {
+    LockGuard<SpinLock> guard(lock_);
+    Chain kept;
+    while (Operation* op = requests_.pop()) {
+      if (is_over(*op, now)) {
+        out.push(op);
+        backlog_.fetch_sub(1, std::memory_order_relaxed);
+      } else {
+        kept.push(op);
+      }
+    }
+    requests_ = kept;
+  }
+  bool must_break = false;
+  for (std::size_t i = 0; i < count_; ++i)
+    if (frame(i).op != nullptr && is_over(*frame(i).op, now)) must_break |= !give_up_frame(i, out);
+  for (auto id = window_.done() + 1; id <= window_.sent(); ++id) {
+    Window::Entry& entry = window_.entry(id);
+    if (!entry.open || entry.op == nullptr || !is_over(*entry.op, now)) continue;
+    out.push(entry.op);
+    entry.op = nullptr;
+  }
+  hand_back();
+  return must_break;
+}
+
+bool Sender::give_up_frame(std::size_t index, Chain& out) {
+  Frame& given = frame(index);
+  bool begun = index == 0 && offset_ != 0;
+  // Half sent: the peer waits for the rest of the bytes, and only the lane's end lets go of them.
+  bool stuck = begun && given.length != 0;
+  if (!begun) {
+    if (given.header.kind() == FrameType::kMessage) --messages_;
+    batched_ -= given.length;
+    given.header.type = static_cast<std::uint8_t>(FrameType::kNop);
+    given.header.bits = 0;
+    given.header.length = 0;
+    given.payload = nullptr;
+    given.length = 0;
+    window_.entry(given.header.id).type = FrameType::kNop;
+  }
+  window_.entry(given.header.id).op = nullptr;
+  out.push(given.op);
+  given.op = nullptr;
+  return !stuck;
+}
+
+void Sender::say_goodbye() {
+  Header bye;
+  bye.type = static_cast<std::uint8_t>(FrameType::kBye);
+  // Answers in the batch never leave: what they belong to is not done.
+  if (count_ == 0) stamp(bye, placed_.load(std::memory_order_acquire));
+  [[maybe_unused]] auto sent = ::send(fd_, &bye, sizeof bye, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Sender::close(bool goodbye, Chain& out) {
+  take_over();
+  {
+    LockGuard<SpinLock> guard(lock_);
+    closed_ = true;
+    while (Operation* op = requests_.pop()) out.push(op);
+    if (goodbye && offset_ == 0 && fd_ >= 0) say_goodbye();
+    for (; answers_head_ != answers_tail_; ++answers_head_)
+      answers_[answers_head_ % kWindow].reason.reset();
+    backlog_.store(0, std::memory_order_relaxed);
+  }
+  for (auto id = window_.done() + 1; id <= window_.last(); ++id) {
+    Window::Entry& entry = window_.entry(id);
+    if (entry.open && entry.op != nullptr) out.push(entry.op);
+    entry.op = nullptr;
+    entry.open = false;
+  }
+  window_.done_through(window_.last());
+  count_ = 0;
+  offset_ = 0;
+  batched_ = 0;
+  dead_.store(true, std::memory_order_relaxed);
+  hand_back();
+}
+
+}  // namespace ferry::fabric::tcp
