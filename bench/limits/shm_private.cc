@@ -8,8 +8,10 @@
 namespace bench {
 namespace {
 
-constexpr std::size_t kSlots = 8;
-constexpr std::size_t kMaxChunk = 32 * 1024;
+// Together more than a core's own cache: a line that is still there when its slot is written again
+// has to be fetched from the other core, which is slower than the shared cache.
+constexpr std::size_t kSlots = 32;
+constexpr std::size_t kMaxChunk = 64 * 1024;
 
 class Pipeline : public ShmPair {
  public:

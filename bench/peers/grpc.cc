@@ -214,6 +214,8 @@ class GrpcPair : public Pair {
     auto& request = server_->take();
     pieces_.clear();
     if (protobuf_) {
+      // A message of its own for each call, as a generated service has it.
+      message_ = BytesValue();
       require(Traits::Deserialize(&request, &message_).ok(), "cannot parse the message");
       pieces_.push_back(std::as_bytes(std::span(message_.value())));
     } else {

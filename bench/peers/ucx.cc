@@ -223,13 +223,16 @@ class PutPair : public Pair {
     Link::Patience patience;
     while (word().load(std::memory_order_acquire) != round) {
       link_.spin(patience);
-      if (patience.spins % 64 == 0) ucx_.progress();
+      if (patience.spins % progress_every_ == 0) ucx_.progress();
     }
   }
 
   Link& link_;
   Ucx ucx_;
   bool own_;
+  // UCX moves data into ordinary memory by messages, which the receiver must handle; into a segment
+  // the sender writes by itself.
+  std::uint32_t progress_every_ = own_ ? 1 : 64;
   Window flag_;
   std::unique_ptr<Remote> their_flag_;
   Memory memory_;
