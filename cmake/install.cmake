@@ -1,4 +1,4 @@
-# cmake --install: headers, library, the program `ferry`, and the files by which CMake
+# cmake --install: headers and library (ferry/cli adds the program `ferry`), and the files by which CMake
 # (find_package(Tensorferry)) and pkg-config (tensorferry) find them.
 
 include(GNUInstallDirs)
@@ -7,9 +7,6 @@ include(CMakePackageConfigHelpers)
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorferry)
 install(TARGETS tensorferry EXPORT TensorferryTargets COMPONENT library FILE_SET HEADERS COMPONENT library)
 install(EXPORT TensorferryTargets NAMESPACE Tensorferry:: DESTINATION ${config_dir} COMPONENT library)
-if(TARGET ferry)
-  install(TARGETS ferry)
-endif()
 
 configure_package_config_file(cmake/TensorferryConfig.cmake.in ${CMAKE_BINARY_DIR}/TensorferryConfig.cmake
   INSTALL_DESTINATION ${config_dir})

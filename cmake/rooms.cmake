@@ -15,11 +15,14 @@ function(ferry_room_files out suffix)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
-# Public headers: those of the library's rooms and ferry/ferry.h, less x_internal.h.
+# Public headers: ferry/ferry.h and those directly in a room, less x_internal.h. What lies deeper, such
+# as a provider, is the room's own.
 function(ferry_public_headers out)
-  ferry_room_files(headers .h)
-  file(GLOB top CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/*.h)
-  list(APPEND headers ${top})
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/*.h)
+  foreach(room ${FERRY_LIBRARY_ROOMS})
+    file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/${room}/*.h)
+    list(APPEND headers ${found})
+  endforeach()
   list(FILTER headers EXCLUDE REGEX "_internal\\.h$")
   set(${out} ${headers} PARENT_SCOPE)
 endfunction()

@@ -22,6 +22,7 @@ expect() {
 }
 expect '1: room base must not include "ferry/memory/pool.h"' ferry/base/b.cc '#include "ferry/memory/pool.h"\n'
 expect '2: "ferry/memory/pool_internal.h" is private to room memory' ferry/fabric/c.cc '\n#include "ferry/memory/pool_internal.h"\n'
+expect '1: "ferry/memory/deep/x.h" is private to room memory' ferry/fabric/c.cc '#include "ferry/memory/deep/x.h"\n'
 expect '2: a public header must not include' ferry/memory/d.h '#pragma once\n#include "ferry/memory/pool_internal.h"\n'
 expect '1: "a.h": write the full path' ferry/base/e.cc '#include "a.h"\n'
 expect '1: only ferry/cli' ferry/base/f.cc 'auto x = getenv("X");\n'
