@@ -1,19 +1,26 @@
-// A user's program, built against an installed copy of the library.
-#include <ferry/base/error.h>
-#include <ferry/base/fd.h>
-#include <ferry/base/log.h>
+// A user's program, built against an installed copy of the library: one device writes into the
+// memory of another.
+#include <ferry/ferry.h>
 
 #include <cstdio>
 #include <cstring>
 
+ferry::Status run() {
+  auto receiver = FERRY_TRY(ferry::Device::open({.provider = "tcp", .secret = "install"}));
+  auto sender = FERRY_TRY(ferry::Device::open({.provider = "tcp", .secret = "install"}));
+  auto source = FERRY_TRY(sender.allocate(64));
+  auto target = FERRY_TRY(receiver.allocate(64));
+  auto grant = FERRY_TRY(receiver.grant(target, ferry::Rights::kWrite));
+  auto channel = FERRY_TRY(sender.connect(receiver.endpoint()));
+  std::strcpy(reinterpret_cast<char*>(source.data()), "ferried");
+  FERRY_TRY(channel.write(source.bytes(), grant).wait());
+  std::puts(reinterpret_cast<const char*>(target.data()));
+  if (std::memcmp(target.data(), "ferried", 8) == 0) return {};
+  return ferry::fail(ferry::Code::kDataLoss, "the bytes did not arrive");
+}
+
 int main() {
-  auto memory = ferry::sealed_memfd("consumer", 4096);
-  if (!memory) return std::puts(memory.error().to_string().c_str()), 1;
-  auto mine = ferry::Mapping::shared(memory->get(), 4096);
-  auto theirs = ferry::Mapping::shared(memory->get(), 4096, false);
-  if (!mine || !theirs) return std::puts("no mapping"), 1;
-  std::strcpy(reinterpret_cast<char*>(mine->data()), "installed");
-  ferry::set_log_level("info");
-  ferry::logger().info("the other mapping says: {}", reinterpret_cast<const char*>(theirs->data()));
-  return std::strcmp(reinterpret_cast<const char*>(theirs->data()), "installed");
+  auto status = run();
+  if (!status) std::puts(status.error().to_string().c_str());
+  return status ? 0 : 1;
 }
