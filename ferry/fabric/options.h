@@ -36,6 +36,7 @@ struct Options {
   std::uint32_t max_lanes_per_peer = 64;
   std::uint32_t max_names = 65536;
 
+  bool shm_help = true;          // shm: a receiver that waits copies its part of large writes
   std::size_t copy_threads = 0;  // shm: extra threads that help with large copies
   std::size_t stripe_bytes = std::size_t{1} << 20;  // tcp, verbs: larger copies use all lanes
 
