@@ -217,7 +217,7 @@ std::int32_t RegistrationCache::Impl::find(std::span<std::byte> range, std::uint
   std::uintptr_t end = start + range.size();
   std::int32_t found = kNoSlot;
   LockGuard lock(lock_);
-  const auto& slots = slots_;
+  const Slot* slots = slots_.data();  // the analysis does not look into the lambda
   index_.visit_overlaps(start, end, [&](std::uint32_t id) {
     const Slot& slot = slots[id];
     bool covers = start_of(slot.range) <= start && start_of(slot.range) + slot.range.size() >= end;
