@@ -27,7 +27,7 @@ class JoinTest : public ::testing::Test {
   static Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
 
   // Runs the acceptor on a thread of its own; closes its socket at the end, as servers do.
-  std::future<Result<Joined>> accept_with(const Secret& secret, Admit admit = {}) {
+  std::future<Result<Joined>> accept_with(const Secret& secret, const Admit& admit = {}) {
     return std::async(std::launch::async, [this, secret, admit] {
       auto joined = join(acceptor_.get(), Role::kAcceptor, secret, acceptor_hello(), soon(), admit);
       if (!joined) acceptor_.reset();
