@@ -40,7 +40,7 @@ two_guests='case $RDMA_HOST in
   2) ./ferry_contract_tests --provider=verbs --serve-at=$RDMA_ADDRESS:7000 ;;
 esac'
 
-tests=test # folder of the tests that span files and processes
+tests="test" # folder of the tests that span files and processes
 fuzz_seconds=10
 
 # field N LINE: the Nth field of a table line, without the blanks around it.
@@ -74,9 +74,7 @@ run_programs() {
   done
 }
 
-stage_release() {
-  build release ferry && run_programs release release 1
-}
+stage_release() { run_programs release release 1; }
 
 stage_asan() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1

@@ -19,8 +19,8 @@ summary='[  PASSED  ] 1 test.\n[  FAILED  ] 1 test, listed below:\n[  FAILED  ] 
 expect "2 0 0" 0 "$ok$ok"
 expect "1 1 1" 1 "$ok$bad$left$summary"
 grep -q 'skipped sample: A.d: no NIC' "$logs/said"
-expect "1 1 0" 134 "$ok[ RUN      ] A.e\n"          # crashed in a test
-expect "1 1 0" 124 "$ok[ RUN      ] A.e\n"          # never ended
+expect "1 1 0" 134 "${ok}[ RUN      ] A.e\n"          # crashed in a test
+expect "1 1 0" 124 "${ok}[ RUN      ] A.e\n"          # never ended
 expect "1 1 0" 1 "$ok"                              # failed outside of a test
 expect "0 1 0" 0 "Running main()\n"                 # ran nothing
 expect "0 1 0" 127 ""                               # did not start
