@@ -1,0 +1,51 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ferry/base/error.h"
+#include "ferry/fabric/options.h"
+#include "ferry/fabric/verbs/gid_internal.h"
+#include "ferry/fabric/verbs/handles_internal.h"
+#include "ferry/fabric/verbs/wire_internal.h"
+
+namespace ferry::fabric::verbs {
+
+// How a peer's rights on a grant are held by the device.
+enum class GrantMode {
+  kWindow,       // a window of type 2B on the block's registration
+  kTightWindow,  // the same on a registration of the granted bytes alone: Soft-RoCE checks the
+                 // rights of a window but holds it only to the bounds of what lies below
+  kRegistration  // no windows: a registration per grant
+};
+
+// One opened RDMA device, the port in use, and what they can do. Immutable once open.
+struct Adapter {
+  std::string name;
+  Handle<ibv_context> context;
+  Handle<ibv_pd> pd;
+  ibv_device_attr limits{};
+  std::uint8_t port = 0;
+  ibv_port_attr port_attr{};
+  GidEntry gid;
+  Address address;
+  GrantMode mode = GrantMode::kRegistration;
+  bool atomics = false;
+  std::uint64_t max_segment = 0;  // bytes of one work request
+};
+
+// The device and port that the options name, or the first active one.
+Result<std::unique_ptr<Adapter>> open_adapter(const Options& options);
+
+// Why the host has no usable device file, and what to do; empty when it has.
+std::string missing_devices();
+// Whether so many bytes can be pinned: kResourceExhausted with the advice when not.
+Status check_memlock(std::size_t bytes);
+
+std::vector<GidEntry> read_gids(ibv_context* context, std::uint8_t port);
+std::string_view name_of(ibv_port_state state);
+int bytes_of(ibv_mtu mtu);
+
+}  // namespace ferry::fabric::verbs

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "ferry/base/spin.h"
+#include "ferry/fabric/grant_table_internal.h"
+#include "ferry/fabric/verbs/memory_internal.h"
+
+namespace ferry::fabric::verbs {
+
+class VerbsLane;
+
+// The owner's side of grants: what peers can reach through which lane, and how that is taken back.
+//
+// A lane reaches a grant through a window of its own, bound to its queue pair when the peer first
+// asks; without windows, through the grant's own registration. Taking back: the peer is asked to
+// let go; when it says so, or its lane is gone, the window is. A peer that does not answer loses
+// the lane. Thread-safe.
+class Exposures {
+ public:
+  Exposures(const Adapter& adapter, BlockKeys& blocks, const GrantTable& grants, Nanos patience)
+      : adapter_(adapter), blocks_(blocks), grants_(grants), patience_(patience) {}
+
+  // A peer asks where a grant is, for this lane: answers it now or when the window is bound.
+  void resolve(const std::shared_ptr<VerbsLane>& lane, const RemoteRegion& asked);
+  // The lane's bind request has completed.
+  void bound(VerbsLane& lane, std::uint64_t key);
+  // The peer let go of a revoked grant.
+  void forgotten(VerbsLane& lane, std::uint64_t key);
+  // The lane is down: nothing can come through it any more. Before its queue pair is destroyed.
+  void drop_lane(VerbsLane& lane);
+
+  void revoke(const GrantTable::Grant& grant, std::function<void()> quiet);
+  bool revoking() const { return revoking_.load(std::memory_order_relaxed) != 0; }
+  // Takes the lanes of peers that do not let go in time.
+  void tick(std::int64_t now);
+
+ private:
+  // Calls `quiet` when the last exposure of a revoked grant is gone.
+  struct Revocation {
+    std::function<void()> quiet;
+    std::atomic<std::size_t>* count;
+    ~Revocation() {
+      count->fetch_sub(1, std::memory_order_relaxed);
+      quiet();
+    }
+  };
+  // Members die bottom up: the window, what it lies on, then the word that all is quiet.
+  struct Exposure {
+    std::shared_ptr<Revocation> revocation;  // shared by the exposures of one grant
+    std::weak_ptr<VerbsLane> lane;
+    VerbsLane* who = nullptr;
+    GrantTable::Grant grant;
+    std::uint32_t rkey = 0;
+    bool live = false;  // the peer may be told
+    std::int64_t let_go_by = 0;
+    std::shared_ptr<ibv_mr> memory;  // of the grant alone, unless windows are on the block's
+    Handle<ibv_mw> window;
+  };
+  using List = std::vector<std::unique_ptr<Exposure>>;
+
+  Exposure* find(VerbsLane& lane, std::uint64_t key) FERRY_REQUIRES(lock_);
+  std::unique_ptr<Exposure> extract(VerbsLane& lane, std::uint64_t key);
+  Status expose(const std::shared_ptr<VerbsLane>& lane, const GrantTable::Grant& grant);
+  Result<std::shared_ptr<ibv_mr>> memory_of(const GrantTable::Grant& grant);
+  void answer(VerbsLane& lane, const GrantTable::Grant& grant, std::uint32_t rkey);
+
+  const Adapter& adapter_;
+  BlockKeys& blocks_;
+  const GrantTable& grants_;
+  Nanos patience_;
+  std::atomic<std::size_t> revoking_{0};
+  Mutex lock_;
+  std::unordered_map<std::uint64_t, List> by_key_ FERRY_GUARDED_BY(lock_);
+};
+
+// The device's flags for a grant's rights.
+int access_of(Rights rights);
+
+}  // namespace ferry::fabric::verbs
