@@ -1,13 +1,17 @@
 #include "ferry/memory/registration_cache.h"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -275,6 +279,40 @@ TEST_F(Registrations, WithoutCachingEveryLeaseIsARegistration) {
   EXPECT_NE(number(range), number(range));
   EXPECT_EQ(nic_.live(), 0u);
   unmap(range);
+}
+
+// Makes userfaultfd fail for good in this process, as a container's profile does.
+void forbid_userfaultfd() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program{4, filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(77);
+}
+
+TEST_F(Registrations, WhereUserfaultfdIsRefusedNothingIsCached) {
+  pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    forbid_userfaultfd();
+    Nic nic;
+    RegistrationCache cache({}, nic.maker(), nic.dropper());
+    auto range = map();
+    for (int i = 0; i < 2; ++i)
+      if (!cache.acquire(range, 1)) _exit(1);
+    if (cache.caching() || nic.made() != 2 || nic.live() != 0) _exit(2);
+    _exit(cache.why_not().find("seccomp") != std::string::npos ? 0 : 3);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "this system has no seccomp filters";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST_F(Registrations, FailuresPassThroughAndLeaveNothing) {
