@@ -119,6 +119,11 @@ const std::vector<Target>& all_targets() {
   return kAll;
 }
 
+const char* outcome_name(Outcome outcome) {
+  if (outcome == Outcome::kMet) return "met";
+  return outcome == Outcome::kOpen ? "open" : "MISSED";
+}
+
 std::string best_of(const std::vector<std::string>& variants, std::uint64_t size, Metric metric,
                     const Measurements& measured) {
   std::string best;

@@ -31,6 +31,7 @@ struct Target {
 const std::vector<Target>& all_targets();
 
 enum class Outcome { kMet, kOpen, kMissed };
+const char* outcome_name(Outcome outcome);
 
 // One target at one size. Missed: the whole 95 % interval is above the bound. Open: the median is
 // above it, but part of the interval is not, or there are too few repetitions for an interval.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,7 +13,10 @@
 #include "ferry/cli/bench_measure.h"
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/bench_size.h"
+#include "ferry/cli/bench_stats.h"
 #include "ferry/cli/bench_targets.h"
+#include "ferry/cli/report_html.h"
+#include "ferry/cli/report_json.h"
 #include "ferry/cli/report_table.h"
 
 namespace ferry::cli {
@@ -115,6 +119,14 @@ void print_report(const Measurements& measured, std::FILE* out) {
 // True when a target was missed.
 bool print_verdicts(const std::vector<Verdict>& verdicts, std::FILE* out) {
   if (!verdicts.empty()) fmt::print(out, "\n{}", verdict_table(verdicts));
+  const bool open = std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) {
+    return verdict.outcome == Outcome::kOpen;
+  });
+  if (open)
+    fmt::print(out,
+               "open: the median is over the bound, but the 95 % interval is not wholly, or there "
+               "are fewer than {} repetitions\n",
+               kLeastForInterval);
   for (const auto& line : not_judged(all_targets(), verdicts))
     fmt::print(out, "not judged: {}\n", line);
   bool missed = false;
@@ -145,6 +157,10 @@ Result<int> run_transfer(const Flags& flags) {
   progress.clear();
   print_report(measured, out);
   const auto verdicts = judge(all_targets(), measured);
+  if (!flags.json.empty())
+    FERRY_TRY(write_report(flags.json, json_report(setup, measured, verdicts)));
+  if (!flags.html.empty())
+    FERRY_TRY(write_report(flags.html, html_report(setup, measured, verdicts)));
   const bool missed = flags.check && print_verdicts(verdicts, out);
   if (measured.interrupted) return 130;
   return missed || measured.bad > 0 ? 1 : 0;

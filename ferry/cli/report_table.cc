@@ -65,6 +65,18 @@ std::string variant_table(const std::string& title, const Measurements& measured
   return render_table(size_head(title, measured), rows);
 }
 
+// Ours may be a thousand times faster: keep two digits that mean something.
+std::string plain_ratio(double value) {
+  return fmt::format("{:.{}f}", value, value >= 0.1 ? 2 : value >= 0.01 ? 3 : 4);
+}
+
+// The median and half the interval's width.
+std::string short_ratio(const Estimate& ratio) {
+  if (ratio.count < 2) return plain_ratio(ratio.median);
+  return fmt::format("{} ±{:.0f}%", plain_ratio(ratio.median),
+                     50 * (ratio.high - ratio.low) / ratio.median);
+}
+
 std::string time_and_spread(const Cell& cell, std::uint64_t) {
   const double middle = median(cell.ns);
   if (cell.ns.size() < 2) return time_text(middle);
@@ -129,7 +141,8 @@ std::vector<Comparison> comparisons(const Measurements& measured) {
 }
 
 std::string ratio_text(const Estimate& ratio) {
-  return fmt::format("{:.2f} ({:.2f}..{:.2f})", ratio.median, ratio.low, ratio.high);
+  return fmt::format("{} ({}..{})", plain_ratio(ratio.median), plain_ratio(ratio.low),
+                     plain_ratio(ratio.high));
 }
 
 std::string ratio_table(const Measurements& measured) {
@@ -140,23 +153,20 @@ std::string ratio_table(const Measurements& measured) {
       const auto* ours = measured.cell(pair.ours, size);
       const auto* other = measured.cell(pair.other, size);
       const bool both = ours != nullptr && other != nullptr;
-      row.push_back(both ? ratio_text(ratio_of_pairs(ours->ns, other->ns)) : "-");
+      row.push_back(both ? short_ratio(ratio_of_pairs(ours->ns, other->ns)) : "-");
     }
     rows.push_back(row);
   }
   if (rows.empty()) return "";
-  return render_table(size_head("time, ours / theirs (95 %)", measured), rows);
+  return render_table(size_head("time, ours / theirs, 95 % interval", measured), rows);
 }
 
 std::string verdict_table(const std::vector<Verdict>& verdicts) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& verdict : verdicts) {
-    const auto* word = verdict.outcome == Outcome::kMet    ? "met"
-                       : verdict.outcome == Outcome::kOpen ? "within noise"
-                                                           : "MISSED";
     rows.push_back({verdict.target->id, size_text(verdict.size), verdict.denominator,
                     ratio_text(verdict.ratio), fmt::format("<= {:.2f}", verdict.target->bound),
-                    word});
+                    outcome_name(verdict.outcome)});
   }
   if (rows.empty()) return "";
   return render_table({"target", "size", "against", "ratio (95 %)", "bound", "verdict"}, rows);

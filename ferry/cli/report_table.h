@@ -17,7 +17,8 @@ std::string render_table(const std::vector<std::string>& head,
 std::string time_table(const Measurements& measured);
 // CPU seconds per 10^9 bytes, both processes, variant by size.
 std::string cpu_table(const Measurements& measured);
-// How many times faster each variant of ours is than the limits and peers it compares with.
+// The time of each variant of ours over the time of the limits and peers that the targets compare
+// it with.
 std::string ratio_table(const Measurements& measured);
 std::string verdict_table(const std::vector<Verdict>& verdicts);
 

@@ -1,0 +1,128 @@
+#include "ferry/cli/report_json.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "ferry/cli/bench_stats.h"
+#include "ferry/cli/report_table.h"
+
+namespace ferry::cli {
+namespace {
+
+using nlohmann::json;
+
+json setup_json(const Setup& setup) {
+  return {{"cpu", setup.cpu},
+          {"cores", setup.cores},
+          {"kernel", setup.kernel},
+          {"system", setup.system},
+          {"memory_bytes", setup.memory},
+          {"memory_available_bytes", setup.memory_available},
+          {"transparent_huge_pages", setup.huge_pages},
+          {"compiler", setup.compiler},
+          {"load", setup.load},
+          {"date", setup.date}};
+}
+
+const char* owner_name(Owner owner) {
+  return owner == Owner::kOurs ? "ours" : owner == Owner::kLimit ? "limit" : "peer";
+}
+
+json estimate_json(const Estimate& estimate) {
+  return {{"median", estimate.median},
+          {"low", estimate.low},
+          {"high", estimate.high},
+          {"repetitions", estimate.count}};
+}
+
+json cell_json(const Cell& cell, std::uint64_t size) {
+  const double middle = median(cell.ns);
+  return {{"bytes", size},
+          {"rounds", cell.rounds},
+          {"ns", cell.ns},
+          {"cpu_ns", cell.cpu_ns},
+          {"median_ns", middle},
+          {"spread_ns", spread(cell.ns)},
+          {"gb_per_s", static_cast<double>(size) / middle},
+          {"cpu_s_per_gb", cpu_seconds_per_gb(cell, size)}};
+}
+
+json variant_json(const Variant& variant, const Measurements& measured) {
+  json results = json::array();
+  for (auto size : measured.sizes) {
+    if (const auto* cell = measured.cell(variant.id, size); cell != nullptr)
+      results.push_back(cell_json(*cell, size));
+  }
+  const auto* wait = variant.waits_its_way          ? "its own"
+                     : variant.wait == Wait::kSleep ? "sleep"
+                                                    : "spin";
+  return {{"id", variant.id},
+          {"title", variant.title},
+          {"owner", owner_name(variant.owner)},
+          {"wait", wait},
+          {"results", results}};
+}
+
+json ratios_json(const Measurements& measured) {
+  json ratios = json::array();
+  for (const auto& pair : comparisons(measured)) {
+    for (auto size : measured.sizes) {
+      const auto* ours = measured.cell(pair.ours, size);
+      const auto* other = measured.cell(pair.other, size);
+      if (ours == nullptr || other == nullptr) continue;
+      auto ratio = estimate_json(ratio_of_pairs(ours->ns, other->ns));
+      ratio.update({{"ours", pair.ours}, {"other", pair.other}, {"bytes", size}});
+      ratios.push_back(ratio);
+    }
+  }
+  return ratios;
+}
+
+json verdict_json(const Verdict& verdict) {
+  auto out = estimate_json(verdict.ratio);
+  out.update({{"target", verdict.target->id},
+              {"sentence", verdict.target->sentence},
+              {"metric", verdict.target->metric == Target::Metric::kCpu ? "cpu" : "time"},
+              {"ours", verdict.target->numerator},
+              {"other", verdict.denominator},
+              {"bytes", verdict.size},
+              {"at_most", verdict.target->bound},
+              {"verdict", outcome_name(verdict.outcome)}});
+  return out;
+}
+
+}  // namespace
+
+std::string json_report(const Setup& setup, const Measurements& measured,
+                        const std::vector<Verdict>& verdicts) {
+  json variants = json::array();
+  for (const auto& variant : measured.variants) variants.push_back(variant_json(variant, measured));
+  json targets = json::array();
+  for (const auto& verdict : verdicts) targets.push_back(verdict_json(verdict));
+  const json report = {{"tool", "ferry bench transfer"},
+                       {"setup", setup_json(setup)},
+                       {"touch", measured.touch_all ? "all" : "page"},
+                       {"sizes", measured.sizes},
+                       {"variants", variants},
+                       {"ratios", ratios_json(measured)},
+                       {"targets", targets},
+                       {"notes", measured.notes},
+                       {"checked_bytes", measured.checked_bytes},
+                       {"wrong", measured.bad},
+                       {"interrupted", measured.interrupted},
+                       {"seconds", measured.seconds}};
+  // Program output ends up in notes; whatever it holds must not make the report fail.
+  return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Status write_report(const std::string& path, const std::string& text) {
+  auto* file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
+  if (file == nullptr) return fail_errno(errno, "cannot write the report to {}", path);
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = (path == "-" ? std::fflush(file) : std::fclose(file)) == 0;
+  if (!whole || !closed) return fail_errno(errno, "cannot write the report to {}", path);
+  return {};
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ferry/cli/bench_measure.h"
+#include "ferry/cli/bench_setup.h"
+#include "ferry/cli/bench_targets.h"
+
+namespace ferry::cli {
+
+// Everything that was measured, each repetition included, as one JSON object with a final newline.
+std::string json_report(const Setup& setup, const Measurements& measured,
+                        const std::vector<Verdict>& verdicts);
+
+// "-" is stdout.
+Status write_report(const std::string& path, const std::string& text);
+
+}  // namespace ferry::cli

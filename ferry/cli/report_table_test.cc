@@ -1,0 +1,114 @@
+#include "ferry/cli/report_table.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ferry/cli/report_html.h"
+#include "ferry/cli/report_json.h"
+#include "ferry/cli/report_svg.h"
+
+namespace ferry::cli {
+namespace {
+
+Measurements sample() {
+  Measurements measured;
+  measured.sizes = {64, 1 << 20};
+  measured.variants = select_variants(
+      all_variants(), {.providers = {"shm"}, .against = {"memcpy"}, .spin = true, .sleep = false});
+  const auto add = [&](const char* id, std::uint64_t size, double ns) {
+    measured.cells[{id, size}] = {std::vector<double>(6, ns), std::vector<double>(6, 2 * ns), 10,
+                                  ""};
+  };
+  add("ferry-shm", 64, 300);
+  add("ferry-shm", 1 << 20, 50'000);
+  add("shm-memcpy", 64, 250);
+  measured.notes = {"<script> is \"left out\""};
+  return measured;
+}
+
+TEST(ReportTable, LinesUpColumnsByWhatIsShown) {
+  EXPECT_EQ(render_table({"name", "time"}, {{"a", "1 ±2%"}, {}, {"longer", "10"}}),
+            "name     time\n"
+            "-------------\n"
+            "a       1 ±2%\n"
+            "-------------\n"
+            "longer     10\n");
+}
+
+TEST(ReportTable, TimesHaveARowForWhatWasMeasuredAndADashForTheRest) {
+  const auto text = time_table(sample());
+  EXPECT_NE(text.find("ferry shm, one copy"), std::string::npos);
+  EXPECT_NE(text.find("300 ns ±0%"), std::string::npos);
+  EXPECT_NE(text.find("50.0 us ±0%"), std::string::npos);
+  EXPECT_EQ(text.find("ferry shm, in place"), std::string::npos);
+  const auto row = text.substr(text.find("limit: shm, one memcpy"));
+  EXPECT_NE(row.find("250 ns ±0%"), std::string::npos);
+  EXPECT_NE(row.find(" -\n"), std::string::npos);
+}
+
+TEST(ReportTable, CpuIsPerGigabyteOfBothProcesses) {
+  Cell cell;
+  cell.cpu_ns = {2e6};
+  EXPECT_DOUBLE_EQ(cpu_seconds_per_gb(cell, 1'000'000), 2);
+}
+
+TEST(ReportTable, RatiosOnlyOfWhatBothHave) {
+  const auto text = ratio_table(sample());
+  EXPECT_NE(text.find("1.20 ±0%"), std::string::npos);
+  EXPECT_EQ(text.find("in place"), std::string::npos);
+  EXPECT_EQ(ratio_text({0.004, 0.0031, 0.25, 6}), "0.0040 (0.0031..0.25)");
+}
+
+TEST(ReportJson, HoldsEveryRepetition) {
+  const auto measured = sample();
+  const auto verdicts = judge(all_targets(), measured);
+  const auto report = nlohmann::json::parse(json_report({}, measured, verdicts));
+  EXPECT_EQ(report["sizes"], (std::vector<std::uint64_t>{64, 1 << 20}));
+  bool found = false;
+  for (const auto& variant : report["variants"]) {
+    if (variant["id"] != "ferry-shm") continue;
+    found = true;
+    EXPECT_EQ(variant["results"][0]["ns"].size(), 6u);
+    EXPECT_DOUBLE_EQ(variant["results"][1]["median_ns"], 50'000);
+  }
+  EXPECT_TRUE(found);
+  ASSERT_EQ(report["targets"].size(), 1u);
+  EXPECT_EQ(report["targets"][0]["verdict"], "met");
+}
+
+TEST(ReportJson, SurvivesBytesThatAreNoText) {
+  auto measured = sample();
+  measured.notes = {"\xff\xfe"};
+  EXPECT_FALSE(nlohmann::json::parse(json_report({}, measured, {})).empty());
+}
+
+TEST(ReportJson, SaysWhereItCannotWrite) {
+  const auto status = write_report("/nowhere/at/all", "x");
+  ASSERT_FALSE(status.has_value());
+  EXPECT_NE(status.error().message().find("/nowhere/at/all"), std::string::npos);
+}
+
+TEST(ReportHtml, NeedsNothingFromElsewhereAndEscapesWhatItPrints) {
+  const auto measured = sample();
+  const auto page = html_report({}, measured, judge(all_targets(), measured));
+  EXPECT_NE(page.find("<svg"), std::string::npos);
+  EXPECT_NE(page.find("<polyline"), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt; is &quot;left out&quot;"), std::string::npos);
+  for (const char* word : {"http", "<script", "<link", "src=", "nan", "inf\""})
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+}
+
+TEST(ReportSvg, DrawsNothingOfNothing) {
+  EXPECT_EQ(log_log_plot("t", {}), "");
+  EXPECT_EQ(ratio_bars("t", {}), "");
+}
+
+TEST(ReportSvg, OnePointHasAPlace) {
+  const auto svg = log_log_plot("t", {{"one", 0, {{64, 100, 100, 100}}}});
+  EXPECT_NE(svg.find("<circle"), std::string::npos);
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ferry::cli
