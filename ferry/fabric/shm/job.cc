@@ -1,0 +1,83 @@
+// Data path.
+#include "ferry/fabric/shm/job_internal.h"
+
+namespace ferry::fabric::shm {
+
+namespace {
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint32_t kStopped = 0xffffffff;
+
+constexpr std::uint64_t pack(std::uint32_t generation, std::uint32_t low) {
+  return (std::uint64_t{generation} << 32) | low;
+}
+constexpr std::uint32_t high(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
+constexpr std::uint32_t low(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
+}  // namespace
+
+// The last job's ticket has no pieces left, so no helper trusts the fields while they change: a
+// claim succeeds only on the very ticket that was read before the fields were.
+std::uint32_t open_job(Job& job, const JobView& what) {
+  std::uint32_t generation = high(job.ticket.load(kRelaxed)) + 1;
+  job.ticket.store(pack(generation, kStopped), kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  job.length.store(what.length, kRelaxed);
+  job.key.store(what.key, kRelaxed);
+  job.offset.store(what.offset, kRelaxed);
+  job.source_offset.store(what.source_offset, kRelaxed);
+  job.epoch.store(what.epoch, kRelaxed);
+  job.source_block.store(what.source_block, kRelaxed);
+  job.piece.store(what.piece, kRelaxed);
+  job.streaming.store(what.streaming ? 1 : 0, kRelaxed);
+  job.finished.store(pack(generation, 0), kRelaxed);
+  job.ticket.store(pack(generation, 0), std::memory_order_release);
+  return generation;
+}
+
+std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t generation,
+                          const Share& share) {
+  std::uint32_t copied = 0;
+  auto seen = ticket.load(kRelaxed);
+  while (high(seen) == generation && low(seen) < share.pieces()) {
+    if (!ticket.compare_exchange_weak(seen, seen + 1, kRelaxed)) continue;
+    share.copy(low(seen));
+    ++copied;
+    seen = ticket.load(kRelaxed);
+  }
+  return copied;
+}
+
+std::uint32_t stop_job(Job& job, std::uint32_t generation, std::uint32_t pieces) {
+  auto seen = low(job.ticket.exchange(pack(generation, kStopped), kRelaxed));
+  return seen < pieces ? seen : pieces;
+}
+
+std::uint32_t finished_by_helpers(const Job& job, std::uint32_t generation) {
+  auto word = job.finished.load(std::memory_order_acquire);
+  return high(word) == generation ? low(word) : 0;
+}
+
+std::optional<JobView> look_at_job(const Job& job) {
+  JobView view;
+  view.ticket = job.ticket.load(std::memory_order_acquire);
+  view.length = job.length.load(kRelaxed);
+  view.piece = job.piece.load(kRelaxed);
+  if (view.length == 0 || view.piece == 0) return std::nullopt;
+  std::uint64_t pieces = view.length / view.piece + (view.length % view.piece != 0 ? 1 : 0);
+  if (low(view.ticket) >= pieces || pieces >= kStopped) return std::nullopt;
+  view.key = job.key.load(kRelaxed);
+  view.offset = job.offset.load(kRelaxed);
+  view.source_offset = job.source_offset.load(kRelaxed);
+  view.epoch = job.epoch.load(kRelaxed);
+  view.source_block = job.source_block.load(kRelaxed);
+  view.streaming = job.streaming.load(kRelaxed) != 0;
+  return view;
+}
+
+bool claim_piece(Job& job, const JobView& seen) {
+  auto expected = seen.ticket;
+  return job.ticket.compare_exchange_strong(expected, expected + 1, std::memory_order_acq_rel);
+}
+
+void finish_piece(Job& job) { job.finished.fetch_add(1, std::memory_order_release); }
+
+}  // namespace ferry::fabric::shm

@@ -1,0 +1,237 @@
+// Data path.
+#include <cstring>
+
+#include "ferry/base/log.h"
+#include "ferry/fabric/shm/in_flight_internal.h"
+#include "ferry/fabric/shm/lane_internal.h"
+
+namespace ferry::fabric::shm {
+
+namespace {
+
+// The grant as the owner gave it, not as the caller says it is.
+bool admits(const Peer::View& view, std::uint64_t offset, std::uint64_t length, Rights need) {
+  return allows(view.rights, need) && offset <= view.length && length <= view.length - offset;
+}
+
+constexpr int kAttempts = 3;
+
+}  // namespace
+
+Transfer ShmLane::post(Request& request) {
+  if (!up_.load(std::memory_order_acquire)) return Transfer::failed(cause());
+  switch (request.verb) {
+    case Verb::kWrite:
+      return post_write(request);
+    case Verb::kRead:
+      return post_read(request);
+    case Verb::kMessage:
+      return post_message(request);
+    default:
+      return post_atomic(request);
+  }
+}
+
+ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& error) {
+  const Flag* flag = request.flag;
+  InFlight::Section section;
+  Peer::View payload;
+  Peer::View word;
+  if (!peer_->find(request.remote, payload)) return Attempt::kUnknown;
+  if (flag != nullptr && !peer_->find(flag->region, word)) return Attempt::kUnknown;
+  if (payload.base == nullptr) return Attempt::kNotMapped;
+  if (!admits(payload, request.offset, request.length, Rights::kWrite) ||
+      !peer_->stands(request.remote))
+    return Attempt::kRefused;
+  bool through_ring = flag != nullptr && (word.base == nullptr || wires_->sender.busy());
+  if (through_ring && request.length <= kPiece) return Attempt::kNotMapped;
+  if (auto copied = copy_in(request, payload.base + request.offset); !copied) {
+    error = copied.error();
+    return Attempt::kFailed;
+  }
+  if (flag == nullptr) return Attempt::kDone;
+  if (through_ring) {
+    request.length = 0;  // only the flag is left, and follows what is in the ring
+    return Attempt::kNotMapped;
+  }
+  if (!admits(word, flag->offset, sizeof flag->value, Rights::kWrite) ||
+      !peer_->stands(flag->region))
+    return Attempt::kRefused;
+  __atomic_store_n(reinterpret_cast<std::uint64_t*>(word.base + flag->offset), flag->value,
+                   __ATOMIC_RELEASE);
+  return Attempt::kDone;
+}
+
+Transfer ShmLane::post_write(Request& request) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::optional<Error> error;
+    switch (try_write(request, error)) {
+      case Attempt::kDone:
+        if (request.flag != nullptr && request.flag->notify) peer_->wake_flag_sleepers();
+        return Transfer::done();
+      case Attempt::kNotMapped:
+        return post_stream(request);
+      case Attempt::kRefused:
+        return why_refused(request, Rights::kWrite);
+      case Attempt::kFailed:
+        return Transfer::failed(*error);
+      case Attempt::kUnknown:
+        if (auto known = resolve(request); !known) return Transfer::failed(known.error());
+    }
+  }
+  return post_stream(request);  // the cache is fought over; the peer can always do it
+}
+
+ShmLane::Attempt ShmLane::try_read(const Request& request) {
+  InFlight::Section section;
+  Peer::View view;
+  if (!peer_->find(request.remote, view)) return Attempt::kUnknown;
+  if (view.base == nullptr) return Attempt::kNotMapped;
+  if (!admits(view, request.offset, request.length, Rights::kRead) ||
+      !peer_->stands(request.remote))
+    return Attempt::kRefused;
+  copy_out(request, view.base + request.offset);
+  return Attempt::kDone;
+}
+
+Transfer ShmLane::post_read(Request& request) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    auto how = try_read(request);
+    if (how == Attempt::kDone) return Transfer::done();
+    if (how == Attempt::kNotMapped) break;
+    if (how == Attempt::kRefused) return why_refused(request, Rights::kRead);
+    if (auto known = resolve(request); !known) return Transfer::failed(known.error());
+  }
+  return post_stream(request);
+}
+
+ShmLane::Attempt ShmLane::try_atomic(const Request& request, std::uint64_t& found) {
+  InFlight::Section section;
+  Peer::View view;
+  if (!peer_->find(request.remote, view)) return Attempt::kUnknown;
+  if (view.base == nullptr) return Attempt::kNotMapped;
+  if (!admits(view, request.offset, sizeof found, Rights::kAtomic) ||
+      !peer_->stands(request.remote))
+    return Attempt::kRefused;
+  auto* word = reinterpret_cast<std::uint64_t*>(view.base + request.offset);
+  if (request.verb == Verb::kFetchAdd) {
+    found = __atomic_fetch_add(word, request.operand, __ATOMIC_SEQ_CST);
+  } else {
+    found = request.compare;
+    __atomic_compare_exchange_n(word, &found, request.operand, false, __ATOMIC_SEQ_CST,
+                                __ATOMIC_SEQ_CST);
+  }
+  return Attempt::kDone;
+}
+
+Transfer ShmLane::post_atomic(Request& request) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    std::uint64_t found = 0;
+    auto how = try_atomic(request, found);
+    if (how == Attempt::kDone) return Transfer::done(found);
+    if (how == Attempt::kNotMapped) break;
+    if (how == Attempt::kRefused) return why_refused(request, Rights::kAtomic);
+    if (auto known = resolve(request); !known) return Transfer::failed(known.error());
+  }
+  return post_stream(request);
+}
+
+Transfer ShmLane::post_stream(Request& request) {
+  Operation* op = shared_->context->operations->make(request, *this);
+  if (!wires_->sender.add(op, request)) {
+    op->finish(tl::unexpected<Error>(cause()));
+    return Transfer::pending(op);
+  }
+  source_.activate(index_);
+  auto put = wires_->sender.pump();
+  if (!put) {
+    broken(put.error());
+  } else if (*put > 0) {
+    peer_->knock(wires_->peer_loop, wires_->peer_index);
+  }
+  return Transfer::pending(op);
+}
+
+Status ShmLane::resolve(const Request& request) {
+  FERRY_TRY(peer_->resolve(request.remote));
+  if (request.flag != nullptr) FERRY_TRY(peer_->resolve(request.flag->region));
+  return {};
+}
+
+Transfer ShmLane::why_refused(const Request& request, Rights need) const {
+  bool payload = peer_->stands(request.remote);
+  Peer::View view;
+  payload = payload && peer_->find(request.remote, view) &&
+            admits(view, request.offset, request.length, need);
+  if (!payload || request.flag == nullptr)
+    return Transfer::failed(peer_->why_not(request.remote, request.offset, request.length, need));
+  return Transfer::failed(
+      peer_->why_not(request.flag->region, request.flag->offset, 8, Rights::kWrite));
+}
+
+Result<std::span<std::byte>> ShmLane::map(const RemoteRegion& remote) {
+  if (!up()) return tl::unexpected<Error>(cause());
+  auto view = FERRY_TRY(peer_->resolve(remote));
+  if (view.base == nullptr)
+    return fail(Code::kUnimplemented,
+                "the peer's region is memory of its own, which nobody can map; it must come from "
+                "Device::allocate()");
+  LockGuard<Mutex> guard(lock_);
+  // A revocation that comes from now on waits for us; one that came before is seen here.
+  peer_->hold(remote.key);
+  if (!peer_->stands(remote)) {
+    peer_->let_go(remote.key);
+    return tl::unexpected<Error>(peer_->why_not(remote, 0, remote.length, Rights::kNone));
+  }
+  mapped_.push_back(remote.key);
+  return std::span(view.base, view.length);
+}
+
+int ShmLane::progress_on_loop() {
+  if (!up_.load(std::memory_order_acquire)) return 0;
+  int work = 0;
+  auto served = wires_->server.progress();
+  if (!served) {
+    broken(served.error());
+    return 0;
+  }
+  if (*served > 0) peer_->wake_any(wires_->peer_loop);
+  if (wires_->sender.busy()) {
+    auto sent = wires_->sender.progress();
+    if (!sent) {
+      broken(sent.error());
+      return 0;
+    }
+    if (*sent > 0) peer_->knock(wires_->peer_loop, wires_->peer_index);
+    work += *sent;
+  }
+  if (wires_->messages_wait.load(std::memory_order_relaxed)) work += put_waiting_messages();
+  return work + *served + help_on_loop();
+}
+
+bool ShmLane::wants_progress() const {
+  if (!up_.load(std::memory_order_acquire)) return false;
+  return wires_->sender.busy() || wires_->server.stalled() || wires_->helping ||
+         wires_->messages_wait.load(std::memory_order_relaxed);
+}
+
+void ShmLane::tick_on_loop(std::int64_t now) {
+  if (!up_.load(std::memory_order_acquire)) return;
+  if (wires_->sender.busy()) wires_->sender.expire(now);
+  if (wires_->messages_wait.load(std::memory_order_relaxed)) end_messages(now, nullptr);
+}
+
+void ShmLane::broken(const Error& cause) {
+  logger().warn("session {} broke the protocol of shared memory: {}", peer_->number(),
+                cause.to_string());
+  up_.store(false, std::memory_order_release);
+  peer_->lost(cause);
+}
+
+Error ShmLane::cause() const {
+  LockGuard<Mutex> guard(lock_);
+  if (cause_) return *cause_;
+  return fail(Code::kUnavailable, "the shared-memory lane is not up").value();
+}
+
+}  // namespace ferry::fabric::shm

@@ -1,0 +1,135 @@
+// Data path.
+#include <sched.h>
+
+#include <cstring>
+
+#include "ferry/fabric/shm/in_flight_internal.h"
+#include "ferry/fabric/shm/lane_internal.h"
+
+// Large copies: in pieces that the receiver, if it waits for them, copies too.
+
+namespace ferry::fabric::shm {
+
+namespace {
+
+// From here on a second core is worth the words that it takes to share.
+constexpr std::uint64_t kShareFrom = 128 * 1024;
+// From here on it pays to wake a sleeping receiver to help, and the team.
+constexpr std::uint64_t kWakeFrom = 4 * 1024 * 1024;
+constexpr std::uint64_t kTeamFrom = 1024 * 1024;
+// Larger than the caches: the destination would push out everything else.
+constexpr std::uint64_t kStreamFrom = 8 * 1024 * 1024;
+constexpr std::uint32_t kSharedPiece = 32 * 1024;
+constexpr std::uint32_t kLargePiece = 256 * 1024;
+
+Share share_of(std::byte* to, const std::byte* from, std::uint64_t length) {
+  return Share{to, from, length, length < kStreamFrom ? kSharedPiece : kLargePiece,
+               length >= kStreamFrom};
+}
+
+}  // namespace
+
+Status ShmLane::copy_in(const Request& request, std::byte* to) {
+  if (__builtin_expect(request.length >= kShareFrom, 0)) return copy_large(request, to);
+  std::memcpy(to, request.local, request.length);
+  return {};
+}
+
+// The writer never waits for a receiver that does not help, only for pieces that one has claimed.
+// Those it must wait for: copied again by the writer, they could be overwritten with stale bytes
+// by the late helper after the flag is seen and the memory used for something else.
+Status ShmLane::copy_large(const Request& request, std::byte* to) {
+  Share share = share_of(to, request.local, request.length);
+  const auto* block = shared_->context->find_block(request.local, request.length);
+  bool shareable = block != nullptr && block->fd >= 0 && wires_->job_token.try_take();
+  Job own;
+  Job& job = shareable ? wires_->outward.job : own;
+  JobView what;
+  what.length = shareable ? request.length : 0;  // 0: helpers see nothing in it
+  what.key = request.remote.key;
+  what.epoch = request.remote.epoch;
+  what.offset = request.offset;
+  what.piece = share.piece;
+  what.streaming = share.streaming;
+  if (shareable) {
+    what.source_block = block->id;
+    what.source_offset = static_cast<std::uint64_t>(request.local - block->bytes.data());
+  }
+  auto generation = open_job(job, what);
+  if (shareable)
+    peer_->ask_for_help(wires_->peer_loop, wires_->peer_index, request.length >= kWakeFrom);
+  Team::Help team(request.length >= kTeamFrom ? shared_->team : nullptr, job.ticket, generation,
+                  share);
+  auto copied = copy_pieces(job.ticket, generation, share);
+  copied += team.end();
+  Status status;
+  if (shareable) {
+    status = await_helpers(generation, share.pieces() - copied, request.deadline);
+    wires_->job_token.give_back();
+  }
+  return status;
+}
+
+Status ShmLane::await_helpers(std::uint32_t generation, std::uint32_t claimed, Deadline deadline) {
+  if (claimed == 0) return {};
+  if (deadline.ns() == 0) deadline = Deadline::after(shared_->context->options->operation_deadline);
+  for (unsigned spins = 1;; ++spins) {
+    if (finished_by_helpers(wires_->outward.job, generation) >= claimed) return {};
+    cpu_relax();
+    if (spins % 64 != 0) continue;
+    if (!up()) return tl::unexpected<Error>(cause());
+    if (spins % 4096 != 0) continue;
+    sched_yield();
+    if (!deadline.expired()) continue;
+    // The helper may still write. Its end of the lane is closed before a new lane is made, and
+    // closing waits for it.
+    auto error = fail(Code::kDeadlineExceeded, "the peer stopped in the middle of helping");
+    up_.store(false, std::memory_order_release);
+    if (auto session = peer_->session()) session->lane_broken(*this, error.value());
+    return error;
+  }
+}
+
+void ShmLane::copy_out(const Request& request, const std::byte* from) {
+  if (request.length < kTeamFrom) {
+    std::memcpy(request.local, from, request.length);
+    return;
+  }
+  Share share = share_of(request.local, from, request.length);
+  Job job;
+  auto generation = open_job(job, {});
+  Team::Help team(shared_->team, job.ticket, generation, share);
+  copy_pieces(job.ticket, generation, share);
+  team.end();
+}
+
+// One piece, so that whoever waits here looks at its flag often.
+int ShmLane::help_on_loop() {
+  auto job = look_at_job(wires_->inward.job);
+  wires_->helping = job.has_value() && help_with(*job);
+  return wires_->helping ? 1 : 0;
+}
+
+// Everything in the job is the peer's word: the grant is checked as for any request, and the source
+// is read-only memory of the peer.
+bool ShmLane::help_with(const JobView& job) {
+  InFlight::Section section;
+  RemoteRegion remote;
+  remote.key = job.key;
+  remote.epoch = job.epoch;
+  auto grant = shared_->context->grants->check(remote, job.offset, job.length, Rights::kWrite,
+                                               peer_->number());
+  if (!grant) return false;
+  auto source = peer_->source(job.source_block);
+  if (job.source_offset > source.size() || job.length > source.size() - job.source_offset)
+    return false;
+  if (!claim_piece(wires_->inward.job, job)) return true;  // somebody was faster; look again
+  Share share{
+      reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(grant->address)) + job.offset,
+      source.data() + job.source_offset, job.length, job.piece, job.streaming};
+  share.copy(static_cast<std::uint32_t>(job.ticket));
+  finish_piece(wires_->inward.job);
+  return true;
+}
+
+}  // namespace ferry::fabric::shm

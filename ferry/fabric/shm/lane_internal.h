@@ -1,0 +1,125 @@
+// Data path.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/shm/job_internal.h"
+#include "ferry/fabric/shm/layout_internal.h"
+#include "ferry/fabric/shm/peer_internal.h"
+#include "ferry/fabric/shm/source_internal.h"
+#include "ferry/fabric/shm/stream_internal.h"
+#include "ferry/fabric/shm/team_internal.h"
+
+namespace ferry::fabric::shm {
+
+inline constexpr std::size_t kMaxMessage = 4096;
+
+// What all lanes of a provider share.
+struct LaneShared {
+  ProviderContext* context;
+  Team* team;  // null: no extra threads
+  Capabilities capabilities;
+};
+
+// One lane: the caller copies straight into what the peer has granted, as long as that lies in the
+// peer's arenas; everything else goes through the rings of the lane's segment. Thread-safe.
+class ShmLane final : public Lane {
+ public:
+  ShmLane(std::shared_ptr<const LaneShared> shared, std::shared_ptr<Peer> peer, ShmSource& source,
+          int way);
+  ~ShmLane() override;
+
+  // The segment is there and the peer's end is known: the lane is up from now on.
+  Status start(Mapping segment, std::uint32_t peer_loop, std::uint32_t peer_index);
+
+  Transfer post(Request& request) override;
+  Result<std::size_t> take_message(std::span<std::byte> into) override;
+  bool has_message() const override;
+  void close(const Error& cause) override;
+  Result<std::span<std::byte>> map(const RemoteRegion& remote) override;
+  const Capabilities& capabilities() const override { return shared_->capabilities; }
+  bool up() const override { return up_.load(std::memory_order_acquire); }
+
+  int progress_on_loop();
+  void tick_on_loop(std::int64_t now);
+  bool wants_progress() const;
+  std::uint32_t index() const { return index_; }
+  const std::shared_ptr<Peer>& peer() const { return peer_; }
+
+ private:
+  // Exists once the lane has started.
+  struct Wires {
+    Wires(Mapping mapped, int way, std::uint32_t loop, std::uint32_t index, memory::RingWriter out,
+          memory::RingReader in, memory::RingWriter stream_out, memory::RingReader replies_in,
+          memory::RingReader stream_in, memory::RingWriter replies_out, const GrantTable& grants,
+          std::uint32_t session);
+    Mapping segment;
+    OneWay& outward;
+    OneWay& inward;
+    std::uint32_t peer_loop;
+    std::uint32_t peer_index;
+    mutable SpinLock out_lock;
+    memory::RingWriter messages_out FERRY_GUARDED_BY(out_lock);
+    Operation* waiting_first FERRY_GUARDED_BY(out_lock) = nullptr;  // messages without room
+    Operation* waiting_last FERRY_GUARDED_BY(out_lock) = nullptr;
+    bool out_closed FERRY_GUARDED_BY(out_lock) = false;
+    std::atomic<bool> messages_wait{false};
+    mutable SpinLock in_lock;
+    mutable memory::RingReader messages_in FERRY_GUARDED_BY(in_lock);
+    StreamSender sender;
+    StreamServer server;
+    Token job_token;
+    bool helping = false;  // on the loop: a job was seen that may have more pieces
+  };
+  struct MessageScratch {
+    const std::byte* bytes;
+    std::uint64_t length;
+    std::uint64_t after;
+  };
+
+  Transfer post_write(Request& request);
+  Transfer post_read(Request& request);
+  Transfer post_atomic(Request& request);
+  Transfer post_message(Request& request);
+  Transfer post_stream(Request& request);
+  // How far an attempt on mapped memory came.
+  enum class Attempt : std::uint8_t { kDone, kUnknown, kNotMapped, kRefused, kFailed };
+  Attempt try_write(Request& request, std::optional<Error>& error);
+  Attempt try_read(const Request& request);
+  Attempt try_atomic(const Request& request, std::uint64_t& found);
+  Status resolve(const Request& request);
+  Transfer why_refused(const Request& request, Rights need) const;
+  Status copy_in(const Request& request, std::byte* to);
+  Status copy_large(const Request& request, std::byte* to);
+  void copy_out(const Request& request, const std::byte* from);
+  Status await_helpers(std::uint32_t generation, std::uint32_t claimed, Deadline deadline);
+  int help_on_loop();
+  bool help_with(const JobView& job);
+  Result<bool> put_message(const MessageScratch& message) FERRY_REQUIRES(wires_->out_lock);
+  int put_waiting_messages();
+  // Ends waiting messages that are expired or cancelled; all of them, where `cause` is given.
+  void end_messages(std::int64_t now, const Error* cause);
+  Result<std::span<const std::byte>> front_message() const FERRY_REQUIRES(wires_->in_lock);
+  void broken(const Error& cause);
+  Error cause() const;
+
+  const std::shared_ptr<const LaneShared> shared_;
+  const std::shared_ptr<Peer> peer_;
+  ShmSource& source_;
+  const int way_;  // 0: the connecting end
+  std::uint32_t index_ = 0;
+  std::atomic<bool> up_{false};
+  std::unique_ptr<Wires> wires_;
+  Mutex close_lock_;  // held by close() until it is done
+  bool closed_ FERRY_GUARDED_BY(close_lock_) = false;
+  mutable Mutex lock_;
+  std::optional<Error> cause_ FERRY_GUARDED_BY(lock_);
+  std::vector<std::uint64_t> mapped_ FERRY_GUARDED_BY(lock_);
+};
+
+}  // namespace ferry::fabric::shm

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "ferry/base/fd.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/fabric/shm/local_socket_internal.h"
+#include "ferry/fabric/shm/wire_internal.h"
+
+namespace ferry::fabric::shm {
+
+class Peer;
+
+// One local socket to a peer after its hello. Kept from then on: its end is how we learn that the
+// peer's process is gone, or has unmapped all that was ours. Thread-safe.
+class Link {
+ public:
+  // `waker` is an eventfd that is written to when the service thread should look at the link.
+  Link(Fd socket, std::uint32_t session, std::weak_ptr<Peer> peer, std::shared_ptr<const Fd> waker)
+      : socket_(std::move(socket)),
+        session_(session),
+        peer_(std::move(peer)),
+        waker_(std::move(waker)) {}
+
+  // Sends now, or queues behind what waits for room. Never blocks. The descriptors are duplicated
+  // where they have to wait. A dead socket swallows it: its end is seen elsewhere.
+  void send(const Packet& packet, std::span<const int> fds = {});
+  // Sends what waited. True while something still waits.
+  bool flush();
+  // Takes what has arrived: blocks go to the peer, revocations wait for the service thread. False
+  // once the peer has ended the link or broken the protocol.
+  bool take();
+  // The revocations and answers that have arrived, in order.
+  std::deque<Packet> revocations();
+
+  // Nothing of the peer's is mapped here any more.
+  void say_goodbye();
+
+  int fd() const { return socket_.get(); }
+  std::uint32_t session() const { return session_; }
+  std::shared_ptr<Peer> peer() const { return peer_.lock(); }
+
+ private:
+  struct Waiting {
+    std::vector<std::byte> bytes;
+    std::vector<Fd> fds;
+  };
+  Status take_one(Received got) FERRY_REQUIRES(in_lock_);
+  void wake() const;
+  bool flush_locked() FERRY_REQUIRES(out_lock_);
+
+  const Fd socket_;
+  const std::uint32_t session_;
+  const std::weak_ptr<Peer> peer_;
+  const std::shared_ptr<const Fd> waker_;
+  Mutex in_lock_;
+  bool ended_ FERRY_GUARDED_BY(in_lock_) = false;
+  std::deque<Packet> revocations_ FERRY_GUARDED_BY(in_lock_);
+  Mutex out_lock_;
+  bool goodbye_ FERRY_GUARDED_BY(out_lock_) = false;
+  std::deque<Waiting> out_ FERRY_GUARDED_BY(out_lock_);
+};
+
+}  // namespace ferry::fabric::shm

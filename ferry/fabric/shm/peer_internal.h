@@ -1,0 +1,161 @@
+// Data path.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ferry/base/fd.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/fabric/grant_table_internal.h"
+#include "ferry/fabric/loop_internal.h"
+#include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/shm/layout_internal.h"
+#include "ferry/fabric/shm/link_internal.h"
+
+namespace ferry::fabric::shm {
+
+// A peer's memory as this process sees it: its grant table, bells, doorbells, and those of its
+// blocks that were used. Lanes share it; what is mapped stays so until the last of them is gone,
+// since the user may be working in it. Thread-safe.
+class Peer : public std::enable_shared_from_this<Peer> {
+ public:
+  explicit Peer(std::shared_ptr<PeerSession> session)
+      : number_(session->number()),
+        number_at_peer_(session->number_at_peer()),
+        session_(std::move(session)) {}
+  ~Peer();
+
+  // A grant of the peer's, as found in the cache.
+  struct View {
+    std::byte* base = nullptr;  // null: the peer's own memory, which nobody else can map
+    std::uint64_t length = 0;
+    Rights rights = Rights::kNone;
+  };
+  // False: not in the cache, resolve() it. A few loads. Only within an InFlight::Section does what
+  // it says hold: until the section ends.
+  bool find(const RemoteRegion& remote, View& out) const {
+    const Entry* set = &cache_[remote.key % kSets * 2];
+    return set[0].read(remote.key, out) || set[1].read(remote.key, out);
+  }
+  // Looks the grant up in the peer's table, maps its block if need be, and caches it. Outside of
+  // sections.
+  Result<View> resolve(const RemoteRegion& remote);
+  // Why a request that does not stand fails, as the owner would say.
+  Error why_not(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
+                Rights need) const;
+  bool stands(const RemoteRegion& remote) const { return table_->stands(remote.key, remote.epoch); }
+
+  // The peer's block for reading only, for helping with its copies; empty if unknown. Valid within
+  // the InFlight::Section that it is called in.
+  std::span<const std::byte> source(std::uint32_t block);
+
+  // What the user was given by Lane::map() is in use until let_go(): a revocation waits for it.
+  void hold(std::uint64_t key);
+  void let_go(std::uint64_t key);
+  bool holds(std::uint64_t key);
+
+  // After a store that somebody at the peer may sleep on. light_fence() comes first.
+  void wake_flag_sleepers() const {
+    light_fence();
+    for (std::size_t i = 0; i < loops_; ++i)
+      if (bells_[i].flag_sleepers.load(std::memory_order_relaxed) != 0) ring(i);
+  }
+  void wake_flag_sleepers(std::uint32_t loop) const {
+    light_fence();
+    if (bells_[loop].flag_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
+  }
+  void wake_any(std::uint32_t loop) const {
+    light_fence();
+    if (bells_[loop].any_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
+  }
+  // Makes the peer's loop look at its lane of this index.
+  void knock(std::uint32_t loop, std::uint32_t index) const {
+    auto bit = std::uint64_t{1} << (index % kBits);
+    auto& lanes = doorbells_[loop].lanes;
+    if ((lanes.load(std::memory_order_relaxed) & bit) == 0) lanes.fetch_or(bit);
+    wake_any(loop);
+  }
+  // The same for whoever spins there; sleepers are left alone unless `wake`.
+  void ask_for_help(std::uint32_t loop, std::uint32_t index, bool wake) const {
+    doorbells_[loop].lanes.fetch_or(std::uint64_t{1} << (index % kBits));
+    if (wake && bells_[loop].flag_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
+  }
+
+  // Takes over what a hello brought: table, bells, doorbells, eventfds. Once is enough.
+  Status meet(std::vector<Fd> fds, std::uint32_t loops);
+  void add_link(std::shared_ptr<Link> link);
+  std::shared_ptr<Link> first_link();
+  void take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fds);
+  void drop_block(std::uint32_t id);
+
+  std::uint32_t number() const { return number_; }
+  std::uint32_t loops() const { return static_cast<std::uint32_t>(loops_); }
+  // Null once the device has forgotten the peer.
+  std::shared_ptr<PeerSession> session();
+  void forget();
+  // The peer is gone or broke the protocol.
+  void lost(Error cause);
+
+ private:
+  // Two ways, so that a payload and its flag always fit at once.
+  static constexpr std::size_t kSets = 128;
+  struct alignas(64) Entry {
+    std::atomic<std::uint64_t> key{0};
+    std::atomic<std::byte*> base{nullptr};
+    std::atomic<std::uint64_t> length{0};
+    std::atomic<std::uint32_t> rights{0};
+
+    // The key is checked before and after: a key means the same for ever, so fields of another
+    // are never taken for its own.
+    bool read(std::uint64_t wanted, View& out) const {
+      if (key.load(std::memory_order_acquire) != wanted) return false;
+      out.base = base.load(std::memory_order_relaxed);
+      out.length = length.load(std::memory_order_relaxed);
+      out.rights = static_cast<Rights>(rights.load(std::memory_order_relaxed));
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return key.load(std::memory_order_relaxed) == wanted;
+    }
+  };
+  struct Mapped {
+    std::uint64_t length = 0;
+    Fd read_write;
+    Fd read_only;
+    Mapping writable;
+    Mapping readable;
+  };
+
+  void ring(std::size_t loop) const;
+  void fill(const GrantTable::Grant& grant, std::byte* base) FERRY_REQUIRES(lock_);
+  Result<std::byte*> base_of(const GrantTable::Grant& grant) FERRY_REQUIRES(lock_);
+  void take_news();
+
+  const std::uint32_t number_;
+  const std::uint32_t number_at_peer_;
+  // Set by meet(), before any lane is up; never changed after.
+  std::unique_ptr<GrantTable> table_;
+  Mapping bell_mapping_;
+  Mapping doorbell_mapping_;
+  std::vector<Fd> events_;
+  const Bell* bells_ = nullptr;
+  Doorbell* doorbells_ = nullptr;
+  std::size_t loops_ = 0;
+
+  std::array<Entry, kSets * 2> cache_;
+  std::size_t next_way_ FERRY_GUARDED_BY(lock_) = 0;
+
+  Mutex lock_;
+  bool met_ FERRY_GUARDED_BY(lock_) = false;
+  std::shared_ptr<PeerSession> session_ FERRY_GUARDED_BY(lock_);
+  std::map<std::uint32_t, Mapped> blocks_ FERRY_GUARDED_BY(lock_);
+  std::vector<Mapped> kept_ FERRY_GUARDED_BY(lock_);  // dropped by the peer while held_
+  std::map<std::uint64_t, int> held_ FERRY_GUARDED_BY(lock_);
+  std::vector<std::shared_ptr<Link>> links_ FERRY_GUARDED_BY(lock_);
+};
+
+}  // namespace ferry::fabric::shm
