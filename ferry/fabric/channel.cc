@@ -14,6 +14,8 @@ Transfer refused(Request& request, Error error) {
   return Transfer::failed(std::move(error));
 }
 
+Status closed() { return fail(Code::kFailedPrecondition, "the channel is closed; connect again"); }
+
 // What the caller can be told without asking the peer.
 Status check(const Request& request, Rights need) {
   if (!allows(request.remote.rights, need))
@@ -39,6 +41,7 @@ Transfer ChannelCore::post(Request& request) {
 }
 
 Transfer Channel::post(Request& request) {
+  if (core_ == nullptr) return refused(request, closed().error());
   if (stripes_.empty() || request.length <= core_->device().options.stripe_bytes)
     return core_->post(request);
   return post_striped(*core_, stripes_, request);
@@ -82,6 +85,7 @@ Transfer Channel::copy(std::span<const Copy> copies, OpOptions options) {
   Request whole;
   whole.deadline = options.deadline;
   whole.callback = std::move(options.callback);
+  if (core_ == nullptr) return refused(whole, closed().error());
   for (const auto& copy : copies) {
     Request request;
     request.length = copy.local.size();
@@ -139,7 +143,7 @@ Transfer Channel::fetch_add(RemoteAt word, std::uint64_t addend, OpOptions optio
     return refused(request, status.error());
   if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
     return refused(request, status.error());
-  return core_->post(request);
+  return post(request);
 }
 
 Transfer Channel::compare_swap(RemoteAt word, std::uint64_t expected, std::uint64_t desired,
@@ -157,7 +161,7 @@ Transfer Channel::compare_swap(RemoteAt word, std::uint64_t expected, std::uint6
     return refused(request, status.error());
   if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
     return refused(request, status.error());
-  return core_->post(request);
+  return post(request);
 }
 
 Transfer Channel::send(std::span<const std::byte> message, OpOptions options) {
@@ -167,6 +171,7 @@ Transfer Channel::send(std::span<const std::byte> message, OpOptions options) {
   request.length = message.size();
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
+  if (core_ == nullptr) return refused(request, closed().error());
   auto most = core_->lane().capabilities().max_message;
   if (message.size() > most)
     return refused(request, fail(Code::kInvalidArgument,
@@ -178,6 +183,7 @@ Transfer Channel::send(std::span<const std::byte> message, OpOptions options) {
 }
 
 Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadline, WaitMode mode) {
+  if (core_ == nullptr) return tl::unexpected<Error>(closed().error());
   auto* core = core_.get();
   auto there = [core] {
     return core->lane().has_message() || !core->session().alive() || !core->lane().up();
@@ -192,11 +198,12 @@ Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadlin
 
 Status Channel::wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                           WaitMode mode) {
-  return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode,
-                                   &core_->session());
+  if (core_ == nullptr) return closed();
+  return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode, core_.get());
 }
 
 Result<RemoteRegion> Channel::look_up(std::string_view name, Deadline deadline) {
+  if (core_ == nullptr) return tl::unexpected<Error>(closed().error());
   std::vector<std::byte> request;
   auto wait = static_cast<std::uint32_t>(deadline.left_ms());
   bootstrap::Encoder(request).u32(wait).string(name);
@@ -205,15 +212,27 @@ Result<RemoteRegion> Channel::look_up(std::string_view name, Deadline deadline) 
 }
 
 Result<std::span<std::byte>> Channel::map(const RemoteRegion& remote) {
+  if (core_ == nullptr) return tl::unexpected<Error>(closed().error());
   return core_->lane().map(remote);
 }
 
-Capabilities Channel::capabilities() const { return core_->lane().capabilities(); }
-std::string Channel::provider() const { return std::string(core_->provider().name()); }
-std::string Channel::why() const { return core_->why(); }
-std::string Channel::peer_endpoint() const { return core_->session().identity().endpoint; }
-DeviceId Channel::peer() const { return core_->session().identity().device; }
+// A closed channel has no path and no peer.
+Capabilities Channel::capabilities() const {
+  return core_ == nullptr ? Capabilities{} : core_->lane().capabilities();
+}
+std::string Channel::provider() const {
+  return core_ == nullptr ? "" : std::string(core_->provider().name());
+}
+std::string Channel::why() const { return core_ == nullptr ? "" : core_->why(); }
+std::string Channel::peer_endpoint() const {
+  return core_ == nullptr ? "" : core_->session().identity().endpoint;
+}
+DeviceId Channel::peer() const {
+  return core_ == nullptr ? DeviceId{} : core_->session().identity().device;
+}
 std::uint32_t Channel::session_number() const { return core_->session().number(); }
-bool Channel::alive() const { return core_->session().alive() && core_->lane().up(); }
+bool Channel::alive() const {
+  return core_ != nullptr && core_->session().alive() && core_->lane().up();
+}
 
 }  // namespace ferry::fabric

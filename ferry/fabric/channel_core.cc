@@ -36,6 +36,7 @@ void ChannelCore::replace(std::shared_ptr<Lane> lane) {
 }
 
 void ChannelCore::fail(const Error& cause) {
+  failed_.store(true, std::memory_order_release);
   Lane& current = lane();
   current.close(cause);
   current.loop().notify();

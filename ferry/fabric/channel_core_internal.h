@@ -24,6 +24,8 @@ class ChannelCore {
   void replace(std::shared_ptr<Lane> lane);
   // Closes the lane; channels stay and fail with the cause.
   void fail(const Error& cause);
+  // True once it will not come back: closed by the peer, or the session ended.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
 
   Transfer post(Request& request);
 
@@ -40,6 +42,7 @@ class ChannelCore {
   Provider& provider_;
   const std::string why_;
   std::atomic<Lane*> current_;
+  std::atomic<bool> failed_{false};
   Mutex lock_;
   // Old lanes stay: a post that has just read the pointer may still be in one.
   std::vector<std::shared_ptr<Lane>> lanes_ FERRY_GUARDED_BY(lock_);

@@ -40,7 +40,27 @@ Result<bootstrap::Secret> secret_of(const Options& options) {
   return own;
 }
 
+bool known_provider(std::string_view name) {
+  for (const auto& [known, open] : provider_factories())
+    if (known == name) return true;
+  return false;
+}
+
+Status check_providers(std::string_view list) {
+  if (list == "auto") return {};
+  for (;;) {
+    auto comma = list.find(',');
+    if (!known_provider(list.substr(0, comma)))
+      return fail(Code::kInvalidArgument,
+                  "there is no provider '{}'; name auto, or some of shm, verbs, tcp, fake",
+                  list.substr(0, comma));
+    if (comma == std::string_view::npos) return {};
+    list.remove_prefix(comma + 1);
+  }
+}
+
 Status check(const Options& options) {
+  FERRY_TRY(check_providers(options.provider));
   if (options.completion_queues < 1 || options.completion_queues > 64)
     return fail(Code::kInvalidArgument, "completion_queues is {}; 1 to 64 make sense",
                 options.completion_queues);
@@ -192,7 +212,7 @@ void DeviceCore::notify_loops() {
 }
 
 Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t value,
-                             Deadline deadline, WaitMode mode, const Session* session) {
+                             Deadline deadline, WaitMode mode, const ChannelCore* channel) {
   if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
     return fail(Code::kInvalidArgument, "a flag is a word aligned to 8 bytes");
   auto& flag = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(word));
@@ -200,10 +220,17 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
     auto now = std::atomic_ref<std::uint64_t>(flag).load(std::memory_order_acquire);
     return static_cast<std::int64_t>(now - value) >= 0;
   };
-  auto over = [&] { return reached() || (session != nullptr && !session->alive()); };
+  auto over = [&] {
+    return reached() || (channel != nullptr && (channel->failed() || !channel->session().alive()));
+  };
   loop.wait_until(over, deadline, mode);
   if (reached()) return {};
-  if (session != nullptr) FERRY_TRY(session->check_alive());
+  if (channel != nullptr) {
+    FERRY_TRY(channel->session().check_alive());
+    if (channel->failed())
+      return fail(Code::kUnavailable, "peer {} closed the channel that writes the flag",
+                  channel->session().identity().endpoint);
+  }
   return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
 }
 

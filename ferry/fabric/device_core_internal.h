@@ -65,7 +65,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   void notify_loops();
 
   Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
-                   WaitMode mode, const Session* session);
+                   WaitMode mode, const ChannelCore* channel);
 
   const Options options;
   const bootstrap::Secret secret;

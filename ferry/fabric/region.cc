@@ -1,6 +1,7 @@
 #include "ferry/fabric/region.h"
 
 #include <condition_variable>
+#include <cstring>
 
 #include "ferry/base/log.h"
 #include "ferry/fabric/device_core_internal.h"
@@ -53,6 +54,7 @@ RegionRecord::~RegionRecord() {
 
 Result<Region> DeviceCore::allocate(std::size_t bytes, Rights rights) {
   auto allocation = FERRY_TRY(pool->allocate(bytes));
+  std::memset(allocation.bytes.data(), 0, allocation.bytes.size());  // a former user's bytes
   auto record = std::make_shared<RegionRecord>();
   record->device = shared_from_this();
   record->bytes = allocation.bytes;
