@@ -152,6 +152,7 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
+  interrupt_seen = 0;
   for (std::size_t i = 0; i < kSignals.size(); ++i)
     sigaction(kSignals[i], &old_actions[i], nullptr);
 }
