@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -138,11 +139,15 @@ void RoundChild::kill_now() {
   if (pid_ < 0) return;
   kill(-pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
+  // What the child had started is ours now, see InterruptGuard.
+  while (waitpid(-pid_, nullptr, 0) > 0) {
+  }
   pid_ = -1;
 }
 
 InterruptGuard::InterruptGuard() {
   interrupt_seen = 0;
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     struct sigaction action = {};
     // No SA_RESTART: a blocked call shall end.
@@ -153,6 +158,7 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() {
   interrupt_seen = 0;
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
   for (std::size_t i = 0; i < kSignals.size(); ++i)
     sigaction(kSignals[i], &old_actions[i], nullptr);
 }

@@ -72,9 +72,4 @@ Result<RoundResult> parse_result(std::string_view line) {
   return result;
 }
 
-Result<double> parse_value(std::string_view line) {
-  FERRY_TRY(refuse_errors(line));
-  return number_of<double>(line, "value");
-}
-
 }  // namespace ferry::cli

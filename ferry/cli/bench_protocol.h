@@ -35,7 +35,5 @@ std::string run_line(const RoundOrder& order);
 // An `error` line becomes an Error with the program's own sentence.
 Result<RoundHello> parse_hello(std::string_view line);
 Result<RoundResult> parse_result(std::string_view line);
-// `ok value=<number>`, the answer to `measure`.
-Result<double> parse_value(std::string_view line);
 
 }  // namespace ferry::cli
