@@ -34,6 +34,7 @@ Sender::~Sender() = default;
 bool Sender::queue(Operation* op) {
   LockGuard<SpinLock> guard(lock_);
   if (closed_) return false;
+  op->scratch<Job>().turn = ++turns_;
   requests_.push(op);
   backlog_.fetch_add(1, std::memory_order_relaxed);
   return true;
@@ -150,15 +151,32 @@ Sender::Frame& Sender::add_frame(FrameType type, std::uint64_t placed) {
   return added;
 }
 
+bool Sender::has_credit(Operation* op) const {
+  return op->verb() != Verb::kMessage ||
+         messages_ - peer_taken_.load(std::memory_order_acquire) < kMessageCredits;
+}
+
+Operation* Sender::next_request() {
+  if (Operation* held = held_.head; held != nullptr && has_credit(held)) {
+    // What was posted before it and has gone ahead so far goes ahead to the end.
+    Operation* other = requests_.head;
+    if (other == nullptr || held->scratch<Job>().turn < other->scratch<Job>().turn)
+      return held_.pop();
+  }
+  while (Operation* op = requests_.pop()) {
+    bool ordered = op->verb() == Verb::kMessage || (op->scratch<Job>().header.bits & kFlagged) != 0;
+    if (!ordered || (held_.head == nullptr && has_credit(op))) return op;
+    held_.push(op);
+  }
+  return nullptr;
+}
+
 bool Sender::fill_request(std::uint64_t placed) {
-  Operation* op = requests_.head;
-  if (op == nullptr || !window_.has_room()) return false;
-  bool message = op->verb() == Verb::kMessage;
-  if (message && messages_ - peer_taken_.load(std::memory_order_acquire) == kMessageCredits)
-    return false;
-  requests_.pop();
+  if (!window_.has_room()) return false;
+  Operation* op = next_request();
+  if (op == nullptr) return false;
   backlog_.fetch_sub(1, std::memory_order_relaxed);
-  if (message) ++messages_;
+  if (op->verb() == Verb::kMessage) ++messages_;
   note_ride(placed);
   const Job& job = op->scratch<Job>();
   Frame& added = add_frame(job.header.kind(), placed);

@@ -37,16 +37,18 @@ bool Sender::collect_expired(std::int64_t now, Chain& out) {
   take_over();
   {
     LockGuard<SpinLock> guard(lock_);
-    Chain kept;
-    while (Operation* op = requests_.pop()) {
-      if (is_over(*op, now)) {
-        out.push(op);
-        backlog_.fetch_sub(1, std::memory_order_relaxed);
-      } else {
-        kept.push(op);
+    for (Chain* chain : {&requests_, &held_}) {
+      Chain kept;
+      while (Operation* op = chain->pop()) {
+        if (is_over(*op, now)) {
+          out.push(op);
+          backlog_.fetch_sub(1, std::memory_order_relaxed);
+        } else {
+          kept.push(op);
+        }
       }
+      *chain = kept;
     }
-    requests_ = kept;
   }
   bool must_break = false;
   for (std::size_t i = 0; i < count_; ++i)
@@ -96,6 +98,7 @@ void Sender::close(bool goodbye, Chain& out) {
     LockGuard<SpinLock> guard(lock_);
     closed_ = true;
     while (Operation* op = requests_.pop()) out.push(op);
+    while (Operation* op = held_.pop()) out.push(op);
     if (goodbye && offset_ == 0 && fd_ >= 0) say_goodbye();
     for (; answers_head_ != answers_tail_; ++answers_head_)
       answers_[answers_head_ % kWindow].reason.reset();

@@ -119,6 +119,8 @@ class Sender {
 
   Outcome pump();
   void fill();
+  Operation* next_request() FERRY_REQUIRES(lock_);
+  bool has_credit(Operation* op) const;
   bool fill_request(std::uint64_t placed) FERRY_REQUIRES(lock_);
   bool fill_answer(std::uint64_t placed) FERRY_REQUIRES(lock_);
   void fill_word(std::uint64_t placed) FERRY_REQUIRES(lock_);
@@ -148,6 +150,10 @@ class Sender {
 
   SpinLock lock_;
   Chain requests_ FERRY_GUARDED_BY(lock_);
+  // A message for which the peer has no room, and the messages and flagged writes behind it, which
+  // it must not be overtaken by. All else goes on.
+  Chain held_ FERRY_GUARDED_BY(lock_);
+  std::uint64_t turns_ FERRY_GUARDED_BY(lock_) = 0;
   std::unique_ptr<Answer[]> answers_ FERRY_GUARDED_BY(lock_);
   std::uint32_t answers_head_ FERRY_GUARDED_BY(lock_) = 0;
   std::uint32_t answers_tail_ FERRY_GUARDED_BY(lock_) = 0;
