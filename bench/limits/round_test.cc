@@ -10,6 +10,8 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -179,6 +181,51 @@ TEST(Round, ADeadTakerIsNoticed) {
     EXPECT_EQ(talk.ask(std::string("run bytes=64 rounds=9 wait=") + wait),
               "error the receiving process died\n");
   }
+}
+
+// A stand-in for perftest's programs, since most hosts have no RDMA device: the server sleeps a
+// little, the client prints a table.
+class FakePerftest : public ::testing::Test {
+ protected:
+  FakePerftest() {
+    char name[] = "/tmp/ferry-perftest-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  ~FakePerftest() override { std::filesystem::remove_all(folder_); }
+
+  std::string run_with(const std::string& tool, const std::string& client, const std::string& run) {
+    const auto path = folder_ + "/" + tool;
+    std::ofstream(path) << "#!/bin/sh\nfor last; do :; done\n"
+                        << "[ $last = 127.0.0.1 ] || { sleep 0.1; exit 0; }\n"
+                        << client << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    Talk talk([&] {
+      setenv("PATH", (folder_ + ":/usr/bin:/bin").c_str(), 1);
+      program("ferry-peer-perftest", "--tool", tool)();
+    });
+    return talk.ask(run);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(FakePerftest, BandwidthBecomesTheTimeOfAMessage) {
+  const auto answer = run_with("ib_write_bw",
+                               "echo ' #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec]'\n"
+                               "echo ' 65536  100   9.10   8.00   0.015'",
+                               "run bytes=65536 rounds=100");
+  EXPECT_EQ(answer.rfind("ok ns=6553600 ", 0), 0u) << answer;
+}
+
+TEST_F(FakePerftest, LatencyIsThereAndBackAndFewRoundsAreScaled) {
+  const auto answer =
+      run_with("ib_write_lat", "echo ' 16 5 1.00 9.00 2.50 2.60 0.1 3 4'", "run bytes=16 rounds=3");
+  EXPECT_EQ(answer.rfind("ok ns=15000 ", 0), 0u) << answer;
+}
+
+TEST_F(FakePerftest, WhatItCannotReadIsAnError) {
+  const auto answer = run_with("ib_read_bw", "echo no table today", "run bytes=64 rounds=9");
+  EXPECT_EQ(answer, "error cannot read what ib_read_bw printed: no table today\n");
 }
 
 std::string state_of(pid_t pid) {

@@ -78,8 +78,36 @@ std::vector<Target> tcp_targets() {
   };
 }
 
+std::vector<Target> verbs_targets() {
+  return {
+      // A round carries marks to check its bytes, so 16 B stand for the smallest message.
+      {"verbs-small",
+       "verbs, small rounds: at most 1.25x ib_write_lat",
+       "ferry-verbs",
+       {"ib-write-lat"},
+       1,
+       64,
+       1.25},
+      {"verbs-write",
+       "verbs: at least 0.95 of ib_write_bw",
+       "ferry-verbs-write",
+       {"ib-write-bw"},
+       64 * kKiB,
+       kNoMost,
+       1 / 0.95},
+      {"verbs-read",
+       "verbs: at least 0.95 of ib_read_bw",
+       "ferry-verbs-read",
+       {"ib-read-bw"},
+       64 * kKiB,
+       kNoMost,
+       1 / 0.95},
+  };
+}
+
 std::vector<Target> make_targets() {
   auto targets = shm_targets();
+  for (auto& target : verbs_targets()) targets.push_back(std::move(target));
   for (auto& target : tcp_targets()) targets.push_back(std::move(target));
   return targets;
 }

@@ -22,15 +22,25 @@
 namespace ferry::cli {
 namespace {
 
-constexpr const char* kQuickSizes = "64,4K,64K,1M,16M,128M";
-constexpr const char* kFullSizes = "64,4K,64K,1M,16M,128M,512M,1G";
+// What is measured when the user does not say it.
+struct Group {
+  std::string providers;
+  std::string against;
+  std::string quick_sizes;
+  std::string sizes;
+};
+const Group kHost = {"shm,tcp", "memcpy,socket,grpc,ucx", "64,4K,64K,1M,16M,128M",
+                     "64,4K,64K,1M,16M,128M,512M,1G"};
+// Soft-RoCE takes messages of 8 MiB at most, and so do the programs of perftest on it.
+const Group kVerbs = {"verbs", "perftest", "16,64K,1M", "16,4K,64K,1M,8M"};
 
 struct Flags {
   std::string sizes;
-  std::string providers = "shm,tcp";
-  std::string against = "memcpy,socket,grpc,ucx";
+  std::string providers;
+  std::string against;
   std::string touch = "page";
   std::string wait;
+  std::string group = "host";
   bool quick = false;
   int repeat = 0;
   double seconds = 0;
@@ -38,6 +48,8 @@ struct Flags {
   std::string json;
   std::string html;
 };
+
+const Group& group_of(const Flags& flags) { return flags.group == "verbs" ? kVerbs : kHost; }
 
 Status refuse_unknown(const std::vector<std::string>& names, const std::vector<std::string>& known,
                       const char* option) {
@@ -51,10 +63,12 @@ Status refuse_unknown(const std::vector<std::string>& names, const std::vector<s
 
 Result<Selection> selection_of(const Flags& flags) {
   Selection selection;
-  selection.providers = split_list(flags.providers);
-  selection.against = split_list(flags.against);
-  FERRY_TRY(refuse_unknown(selection.providers, {"shm", "tcp"}, "--providers"));
-  FERRY_TRY(refuse_unknown(selection.against, {"memcpy", "socket", "grpc", "ucx"}, "--against"));
+  const auto& group = group_of(flags);
+  selection.providers = split_list(flags.providers.empty() ? group.providers : flags.providers);
+  selection.against = split_list(flags.against.empty() ? group.against : flags.against);
+  FERRY_TRY(refuse_unknown(selection.providers, {"shm", "tcp", "verbs"}, "--providers"));
+  FERRY_TRY(refuse_unknown(selection.against, {"memcpy", "socket", "grpc", "ucx", "perftest"},
+                           "--against"));
   // The targets speak of both ways to wait.
   const auto wait = flags.wait.empty() ? (flags.check ? "both" : "spin") : flags.wait;
   selection.spin = wait != "sleep";
@@ -71,7 +85,8 @@ std::vector<std::string> program_folders(const std::filesystem::path& self) {
 
 Result<Plan> plan_of(const Flags& flags) {
   Plan plan;
-  const auto* usual = flags.quick ? kQuickSizes : kFullSizes;
+  const auto& group = group_of(flags);
+  const auto& usual = flags.quick ? group.quick_sizes : group.sizes;
   plan.sizes = FERRY_TRY(parse_sizes(flags.sizes.empty() ? usual : flags.sizes));
   const auto selection = FERRY_TRY(selection_of(flags));
   plan.variants = select_variants(all_variants(), selection);
@@ -168,10 +183,12 @@ Result<int> run_transfer(const Flags& flags) {
 
 void add_options(CLI::App& command, Flags& flags) {
   command.add_option("--sizes", flags.sizes, "Sizes, for example 64,4K,1M,1G");
-  command.add_option("--providers", flags.providers, "Ours to measure: shm,tcp")
+  command.add_option("--group", flags.group, "host: shm and tcp; verbs: RDMA beside perftest")
+      ->check(CLI::IsMember({"host", "verbs"}))
       ->capture_default_str();
-  command.add_option("--against", flags.against, "Limits and peers: memcpy,socket,grpc,ucx")
-      ->capture_default_str();
+  command.add_option("--providers", flags.providers, "Ours to measure: shm,tcp,verbs");
+  command.add_option("--against", flags.against,
+                     "Limits and peers: memcpy,socket,grpc,ucx,perftest");
   command.add_option("--touch", flags.touch, "What the receiver reads: one byte a page, or all")
       ->check(CLI::IsMember({"page", "all"}))
       ->capture_default_str();

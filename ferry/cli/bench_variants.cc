@@ -52,6 +52,30 @@ std::vector<Variant> ours_of_tcp() {
   };
 }
 
+// The bandwidth tools stream, so ours must: `--pattern` says which way. The latency tool's round is
+// ours.
+std::vector<Variant> ours_of_verbs() {
+  const auto stream = [](const std::string& way) {
+    auto args = ours("verbs", "arena", "one");
+    args.insert(args.end(), {"--pattern", way});
+    return args;
+  };
+  return {
+      {.id = "ferry-verbs",
+       .title = "ferry verbs, round",
+       .selector = "verbs",
+       .args = ours("verbs", "arena", "one")},
+      {.id = "ferry-verbs-write",
+       .title = "ferry verbs, stream of writes",
+       .selector = "verbs",
+       .args = stream("write")},
+      {.id = "ferry-verbs-read",
+       .title = "ferry verbs, stream of reads",
+       .selector = "verbs",
+       .args = stream("read")},
+  };
+}
+
 Variant limit(const std::string& id, const std::string& title, const std::string& selector,
               const std::string& program, const std::vector<std::string>& args = {}) {
   return {.id = id,
@@ -124,12 +148,15 @@ std::vector<Variant> peers() {
                 {"--send", "bytes", "--heap", "tuned"})),
       grpc(only_in_full(peer("grpc-bytes-plain", "gRPC bytes, heap as it comes", "grpc",
                              {"--send", "bytes", "--heap", "plain"}))),
+      peer("ib-write-lat", "perftest ib_write_lat", "perftest", {"--tool", "ib_write_lat"}),
+      peer("ib-write-bw", "perftest ib_write_bw", "perftest", {"--tool", "ib_write_bw"}),
+      peer("ib-read-bw", "perftest ib_read_bw", "perftest", {"--tool", "ib_read_bw"}),
   };
 }
 
 std::vector<Variant> make_all() {
   std::vector<Variant> all;
-  for (auto part : {ours_of_shm(), ours_of_tcp(), limits(), peers()})
+  for (auto part : {ours_of_shm(), ours_of_tcp(), ours_of_verbs(), limits(), peers()})
     all.insert(all.end(), part.begin(), part.end());
   return all;
 }
