@@ -91,8 +91,11 @@ Loop::~Loop() {
   FERRY_ASSERT(sources_.empty(), "sources leave a loop before it is closed");
 }
 
-void Loop::use_bell(Bell* bell) {
-  with_token([&] { bell_.store(bell == nullptr ? &private_bell_ : bell); });
+void Loop::use_bell(Bell* bell, std::shared_ptr<const void> memory) {
+  with_token([&] {
+    bell_.store(bell == nullptr ? &private_bell_ : bell);
+    if (memory != nullptr) bell_memory_.push_back(std::move(memory));
+  });
 }
 
 void Loop::take_token() {

@@ -89,8 +89,9 @@ class Loop {
   // The eventfd that remote writers write to when Bell says somebody sleeps.
   int event_fd() const { return event_.get(); }
   // Where this loop says who sleeps: a bell in shared memory, or nullptr for a private one. Before
-  // the first lane, and again before that memory goes away.
-  void use_bell(Bell* bell);
+  // the first lane. A sleeper may still be at the bell that was used before, so the loop keeps a
+  // share in its memory.
+  void use_bell(Bell* bell, std::shared_ptr<const void> memory = nullptr);
   const std::string& name() const { return name_; }
   bool on_poller() const { return std::this_thread::get_id() == poller_.get_id(); }
   // While tell_others(true) is in force, work done here also wakes the sleepers of `other`.
@@ -119,6 +120,7 @@ class Loop {
   Fd event_;
   Bell private_bell_;
   std::atomic<Bell*> bell_{&private_bell_};
+  std::vector<std::shared_ptr<const void>> bell_memory_;
   Token token_;
   std::vector<Source*> sources_;  // changed and walked by the token's holder only
   std::int64_t last_tick_ = 0;    // the token's holder's

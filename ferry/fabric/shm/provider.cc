@@ -63,7 +63,9 @@ Result<std::unique_ptr<Provider>> ShmProvider::open(ProviderContext& context) {
 Status ShmProvider::make_segments() {
   auto loops = context_.loops->size();
   table_fd_ = FERRY_TRY(read_only(context_.grants->fd()));
-  bell_fd_ = FERRY_TRY(bell_segment(sizeof(Bell) * loops, bells_));
+  Mapping bells;
+  bell_fd_ = FERRY_TRY(bell_segment(sizeof(Bell) * loops, bells));
+  bells_ = std::make_shared<const Mapping>(std::move(bells));
   doorbell_fd_ = FERRY_TRY(sealed_memfd("ferry-doorbells", sizeof(Doorbell) * loops));
   doorbells_ = FERRY_TRY(Mapping::shared(doorbell_fd_.get(), sizeof(Doorbell) * loops));
   return {};
@@ -78,24 +80,23 @@ Status ShmProvider::start() {
   if (context_.options->copy_threads > 0)
     team_ = std::make_unique<Team>(context_.options->copy_threads);
   shared_ = std::make_shared<LaneShared>(LaneShared{&context_, team_.get(), make_capabilities()});
-  auto* bells = reinterpret_cast<Bell*>(bells_.data());
+  auto* bells = reinterpret_cast<Bell*>(bells_->data());
   auto* doorbells = reinterpret_cast<Doorbell*>(doorbells_.data());
   for (std::uint32_t i = 0; i < context_.loops->size(); ++i) {
     Loop& loop = *(*context_.loops)[i];
     sources_.push_back(std::make_unique<ShmSource>(loop, i, doorbells[i]));
-    loop.use_bell(&bells[i]);
+    loop.use_bell(&bells[i], bells_);
     loop.add(sources_.back().get());
   }
-  service_ =
-      std::make_unique<Service>(std::move(listener), std::move(waker),
-                                [this](Fd socket, const HelloPacket& hello, std::vector<Fd> fds) {
-                                  greet(std::move(socket), hello, std::move(fds));
-                                });
+  service_ = Service::start(std::move(listener), std::move(waker),
+                            [this](Fd socket, const HelloPacket& hello, std::vector<Fd> fds) {
+                              greet(std::move(socket), hello, std::move(fds));
+                            });
   return {};
 }
 
 ShmProvider::~ShmProvider() {
-  service_.reset();
+  if (service_ != nullptr) service_->close();
   for (auto& source : sources_) {
     source->loop().remove(source.get());
     source->loop().use_bell(nullptr);

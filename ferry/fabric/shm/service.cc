@@ -18,19 +18,32 @@ constexpr int kIdleMs = 1000;
 Service::Service(Fd listener, Fd waker, Greet greet)
     : listener_(std::move(listener)),
       waker_(std::make_shared<const Fd>(std::move(waker))),
-      greet_(std::move(greet)),
-      thread_([this] { run(); }) {}
+      greet_(std::move(greet)) {}
 
-Service::~Service() {
+std::shared_ptr<Service> Service::start(Fd listener, Fd waker, Greet greet) {
+  std::shared_ptr<Service> service(
+      new Service(std::move(listener), std::move(waker), std::move(greet)));
+  service->thread_ = std::thread([service] { service->run(); });
+  return service;
+}
+
+void Service::close() {
+  std::vector<Revocation> left;
   {
     LockGuard<Mutex> guard(lock_);
     stop_ = true;
+    left.swap(revocations_);
   }
   wake();
-  thread_.join();
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
   // Nobody is left to answer: what is retired goes with the device.
+  for (auto& revocation : left) revocation.quiet();
   LockGuard<Mutex> guard(lock_);
-  for (auto& revocation : revocations_) revocation.quiet();
+  links_.clear();
 }
 
 void Service::wake() const {
@@ -91,7 +104,7 @@ void Service::run() {
     look_at_greetings();
     look_at_links();
     answer_peers();
-    end_revocations();
+    end_revocations();  // last: the device may be closed by it
   }
 }
 

@@ -16,13 +16,17 @@ namespace ferry::fabric::shm {
 
 // The provider's own thread, off the data path: greets newcomers on the local socket, watches links
 // for news and for their end, and sees revocations through. Thread-safe.
-class Service {
+//
+// What it calls may drop the last share in the device and so close it on the service thread itself;
+// the thread therefore holds a share in the service.
+class Service : public std::enable_shared_from_this<Service> {
  public:
   // A newcomer's first packet, with what came beside it.
   using Greet = std::function<void(Fd socket, const HelloPacket& hello, std::vector<Fd> fds)>;
 
-  Service(Fd listener, Fd waker, Greet greet);
-  ~Service();
+  static std::shared_ptr<Service> start(Fd listener, Fd waker, Greet greet);
+  // Nothing is called any more once it has returned. Once.
+  void close();
 
   // Makes a link of a socket whose hellos are exchanged, and watches it.
   std::shared_ptr<Link> add_link(Fd socket, const std::shared_ptr<Peer>& peer);
@@ -33,6 +37,7 @@ class Service {
               std::function<void()> quiet);
 
  private:
+  Service(Fd listener, Fd waker, Greet greet);
   struct Greeting {
     Fd socket;
     Deadline deadline;

@@ -66,7 +66,7 @@ class ShmProvider final : public Provider {
   Fd table_fd_;  // read-only
   Fd bell_fd_;
   Fd doorbell_fd_;
-  Mapping bells_;
+  std::shared_ptr<const Mapping> bells_;  // shared with the loops
   Mapping doorbells_;
   std::unique_ptr<Team> team_;
   std::shared_ptr<LaneShared> shared_;
@@ -76,7 +76,7 @@ class ShmProvider final : public Provider {
   std::map<std::uint32_t, std::shared_ptr<Peer>> peers_ FERRY_GUARDED_BY(lock_);
   std::map<JoinToken, Expected> expected_ FERRY_GUARDED_BY(lock_);
   std::map<std::uint32_t, OwnBlock> blocks_ FERRY_GUARDED_BY(lock_);
-  std::unique_ptr<Service> service_;  // last: its thread uses the rest
+  std::shared_ptr<Service> service_;  // shared with its thread
 };
 
 }  // namespace ferry::fabric::shm
