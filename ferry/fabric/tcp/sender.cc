@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "ferry/fabric/tcp/sender_internal.h"
 
@@ -91,12 +92,8 @@ Sender::Outcome Sender::pump() {
     if (dead_.load(std::memory_order_relaxed)) return Outcome::kDead;
     fill();
     if (count_ == 0) return sent == 0 ? Outcome::kIdle : Outcome::kSent;
-    std::array<iovec, 2 * kBatch> parts;
     std::uint64_t bytes = 0;
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = gather(parts, bytes);
-    auto done = ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    auto done = transmit(bytes);
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != ENOBUFS) {
       // The receiving half sees the end of the stream and takes the lane down.
@@ -112,6 +109,24 @@ Sender::Outcome Sender::pump() {
     sent += bytes;
   }
   return Outcome::kMore;
+}
+
+ssize_t Sender::transmit(std::uint64_t& bytes) {
+  Frame& only = frame(0);
+  if (count_ == 1 && offset_ == 0 && only.total() <= kFlat &&
+      only.header.kind() != FrameType::kReadPart) {
+    // A tiny frame by itself: laying it out flat costs less than a call that gathers two parts.
+    std::array<std::byte, kFlat> flat;
+    std::memcpy(flat.data(), &only.header, kHeaderBytes);
+    if (only.length != 0) std::memcpy(flat.data() + kHeaderBytes, only.payload, only.length);
+    bytes = only.total();
+    return ::send(fd_, flat.data(), bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  std::array<iovec, 2 * kBatch> parts;
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = gather(parts, bytes);
+  return ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void Sender::fill() {

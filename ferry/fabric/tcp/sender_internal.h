@@ -1,6 +1,7 @@
 // Data path.
 #pragma once
 
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -114,10 +115,13 @@ class Sender {
     std::uint64_t total() const { return kHeaderBytes + length; }
   };
   static constexpr std::size_t kBatch = 16;
+  static constexpr std::size_t kFlat = 512;
   static constexpr std::uint64_t kBurst = std::uint64_t{4} << 20;
   static constexpr std::uint64_t kBudget = std::uint64_t{16} << 20;
 
   Outcome pump();
+  // One system call; `bytes` is what it was given.
+  ssize_t transmit(std::uint64_t& bytes);
   void fill();
   Operation* next_request() FERRY_REQUIRES(lock_);
   bool has_credit(Operation* op) const;
