@@ -8,8 +8,8 @@
 namespace bench {
 namespace {
 
-// Together more than a core's own cache: a line that is still there when its slot is written again
-// has to be fetched from the other core, which is slower than the shared cache.
+// Together more than a core's own cache, chosen by trial (docs/design/benchmarks.md): smaller rings
+// were slower, probably because lines had to come from the other core.
 constexpr std::size_t kSlots = 32;
 constexpr std::size_t kMaxChunk = 64 * 1024;
 
