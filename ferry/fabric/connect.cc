@@ -90,6 +90,7 @@ Result<Channel> DeviceCore::accept(Deadline deadline) {
 void DeviceCore::accepted(std::shared_ptr<ChannelCore> core) {
   {
     LockGuard<Mutex> guard(lock_);
+    if (closed_.load()) return;
     accepted_.push_back(std::move(core));
     accepted_count_.fetch_add(1);
   }

@@ -144,6 +144,7 @@ void Control::advance_on_loop(int fd) {
     logger().info("refused a peer: {}", status.error().to_string());
     device_.peers_refused.add();
     loop_->unwatch(fd);
+    ::shutdown(fd, SHUT_WR);  // so that the refusal arrives before the connection goes
     newcomers_.erase(found);
     return;
   }

@@ -168,9 +168,9 @@ DeviceCore::~DeviceCore() {
     mender.swap(mender_);
   }
   if (mender.joinable()) mender.join();
-  control.reset();
   for (auto& provider : providers) pool->remove_registrar(provider.get());
-  providers.clear();
+  providers.clear();  // before the control plane, which their last words may still go to
+  control.reset();
   loops.clear();
   if (pool != nullptr) pool->remove_registrar(&blocks);
 }

@@ -324,8 +324,7 @@ Status Session::answer_on_loop(const bootstrap::Frame& frame) {
     call->answer = std::vector<std::byte>(body.begin(), body.end());
   } else {
     std::string text(reinterpret_cast<const char*>(body.data()), body.size());
-    call->answer =
-        tl::unexpected<Error>(Error(code, std::move(text), 0, identity().endpoint.c_str(), 0));
+    call->answer = tl::unexpected<Error>(Error(code, std::move(text), 0, "the peer", 0));
   }
   call->done.store(true, std::memory_order_release);
   return {};
