@@ -30,7 +30,7 @@ Status Control::ready() {
 }
 
 Control::~Control() {
-  loop_->remove(this);
+  if (loop_ != nullptr) loop_->remove(this);  // null: opening it failed
   by_fd_.clear();
   newcomers_.clear();
 }
