@@ -68,16 +68,25 @@ void warm_up() {
 }
 
 // Leaves out what this run cannot be about, with one line instead of one per test.
-void leave_out(const std::string& provider) {
+void leave_out(const Settings& settings) {
   auto& filter = testing::GTEST_FLAG(filter);
   if (filter != "*") return;
-  if (provider == "fake") {
-    filter = "-TwoProcesses.*:*PeerDeath*";
-    std::printf("the tests with a second process are left out: fake joins no two processes\n");
-  } else {
-    filter = "-InjectedFaults.*";
-    std::printf("the tests with injected faults are left out: they are fake's\n");
+  const std::string second_process = "TwoProcesses.*:*PeerDeath*";
+  if (settings.peer_mode == "two-process") {
+    filter = second_process;
+    return;
   }
+  std::string without;
+  if (settings.provider != "fake") {
+    without = "InjectedFaults.*";
+    std::printf("without the injected faults: they are fake's\n");
+  }
+  if (settings.provider == "fake" || settings.peer_mode == "same-process") {
+    without += (without.empty() ? "" : ":") + second_process;
+    std::printf("without a second process: %s\n",
+                settings.provider == "fake" ? "fake joins no two" : "this run is about one");
+  }
+  if (!without.empty()) filter = "-" + without;
 }
 
 }  // namespace
@@ -97,7 +106,7 @@ int main(int argc, char** argv) {
   if (mode.serve) return ferry::contract::serve(mode.announce);
   std::printf("provider %s, patience %g, scale %g, seed %llu\n", settings.provider.c_str(),
               settings.patience, settings.scale, static_cast<unsigned long long>(settings.seed));
-  leave_out(settings.provider);
+  leave_out(settings);
   warm_up();
   return RUN_ALL_TESTS();
 }
