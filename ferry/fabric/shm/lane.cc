@@ -15,6 +15,8 @@ bool admits(const Peer::View& view, std::uint64_t offset, std::uint64_t length, 
 }
 
 constexpr int kAttempts = 3;
+// A flagged write that must follow others through the ring takes its bytes along up to this size.
+constexpr std::uint64_t kThroughRing = 16 * 1024;
 
 }  // namespace
 
@@ -44,7 +46,7 @@ ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& erro
       !peer_->stands(request.remote))
     return Attempt::kRefused;
   bool through_ring = flag != nullptr && (word.base == nullptr || wires_->sender.busy());
-  if (through_ring && request.length <= kPiece) return Attempt::kNotMapped;
+  if (through_ring && request.length <= kThroughRing) return Attempt::kNotMapped;
   if (auto copied = copy_in(request, payload.base + request.offset); !copied) {
     error = copied.error();
     return Attempt::kFailed;

@@ -55,8 +55,10 @@ static_assert(sizeof(LaneWords) == 1536);
 
 inline constexpr std::size_t kPage = 4096;
 inline constexpr std::size_t kMessageRing = 64 * 1024;
-inline constexpr std::size_t kStreamRing = 512 * 1024;
-inline constexpr std::size_t kReplyRing = 512 * 1024;
+// More than a core's own cache: a line that is still there when its place is written again has to
+// be fetched from the other core, which is slower than the shared cache.
+inline constexpr std::size_t kStreamRing = 2 * 1024 * 1024;
+inline constexpr std::size_t kReplyRing = 2 * 1024 * 1024;
 inline constexpr std::size_t kWaySize = kMessageRing + kStreamRing + kReplyRing;
 inline constexpr std::size_t kLaneSegment = kPage + 2 * kWaySize;
 

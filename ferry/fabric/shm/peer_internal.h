@@ -76,14 +76,12 @@ class Peer : public std::enable_shared_from_this<Peer> {
   }
   // Makes the peer's loop look at its lane of this index.
   void knock(std::uint32_t loop, std::uint32_t index) const {
-    auto bit = std::uint64_t{1} << (index % kBits);
-    auto& lanes = doorbells_[loop].lanes;
-    if ((lanes.load(std::memory_order_relaxed) & bit) == 0) lanes.fetch_or(bit);
-    wake_any(loop);
+    set_bit(loop, index);
+    if (bells_[loop].any_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
   }
   // The same for whoever spins there; sleepers are left alone unless `wake`.
   void ask_for_help(std::uint32_t loop, std::uint32_t index, bool wake) const {
-    doorbells_[loop].lanes.fetch_or(std::uint64_t{1} << (index % kBits));
+    set_bit(loop, index);
     if (wake && bells_[loop].flag_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
   }
 
@@ -131,6 +129,14 @@ class Peer : public std::enable_shared_from_this<Peer> {
   };
 
   void ring(std::size_t loop) const;
+  // What there is to be seen was stored before. The peer clears bits that it finds idle and looks
+  // once more: hence the full fence.
+  void set_bit(std::uint32_t loop, std::uint32_t index) const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    auto bit = std::uint64_t{1} << (index % kBits);
+    auto& lanes = doorbells_[loop].lanes;
+    if ((lanes.load(std::memory_order_relaxed) & bit) == 0) lanes.fetch_or(bit);
+  }
   void fill(const GrantTable::Grant& grant, std::byte* base) FERRY_REQUIRES(lock_);
   Result<std::byte*> base_of(const GrantTable::Grant& grant) FERRY_REQUIRES(lock_);
   void take_news();

@@ -4,6 +4,10 @@
 
 namespace ferry::fabric::shm {
 
+namespace {
+constexpr std::uint16_t kIdleLooks = 256;
+}
+
 std::uint32_t ShmSource::add(ShmLane* lane) {
   return loop_.with_token([&] {
     auto index = next_index_++;
@@ -17,27 +21,37 @@ void ShmSource::remove(ShmLane* lane) {
 }
 
 int ShmSource::progress_lanes_on_loop() {
-  auto bits = active_.load(std::memory_order_acquire);
-  if (doorbell_.lanes.load(std::memory_order_relaxed) != 0)
-    bits |= doorbell_.lanes.exchange(0, std::memory_order_acquire);
+  auto bits =
+      doorbell_.lanes.load(std::memory_order_acquire) | active_.load(std::memory_order_acquire);
   int work = 0;
   for (; bits != 0; bits &= bits - 1) {
     auto bit = static_cast<std::uint32_t>(__builtin_ctzll(bits));
-    bool more = false;
-    // By index: a callback may not change the list, since it does not hold the token twice.
-    for (ShmLane* lane : lanes_[bit]) {
-      work += lane->progress_on_loop();
-      more = lane->wants_progress() || more;
+    int done = progress_bit_on_loop(bit);
+    work += done;
+    if (done != 0) {
+      idle_[bit] = 0;
+    } else if (++idle_[bit] >= kIdleLooks) {
+      rest_on_loop(bit);
     }
-    if (more) {
-      activate(bit);
-      continue;
-    }
-    active_.fetch_and(~(std::uint64_t{1} << bit));
-    for (ShmLane* lane : lanes_[bit])
-      if (lane->wants_progress()) activate(bit);
   }
   return work;
+}
+
+int ShmSource::progress_bit_on_loop(std::uint32_t bit) {
+  int work = 0;
+  for (ShmLane* lane : lanes_[bit]) work += lane->progress_on_loop();
+  return work;
+}
+
+// Clears the bit, then looks once more: a peer that found it set did not set it again.
+void ShmSource::rest_on_loop(std::uint32_t bit) {
+  idle_[bit] = 0;
+  auto mask = ~(std::uint64_t{1} << bit);
+  doorbell_.lanes.fetch_and(mask);
+  active_.fetch_and(mask);
+  bool busy = progress_bit_on_loop(bit) != 0;
+  for (ShmLane* lane : lanes_[bit]) busy = lane->wants_progress() || busy;
+  if (busy) activate(bit);
 }
 
 void ShmSource::tick_on_loop(std::int64_t now) {

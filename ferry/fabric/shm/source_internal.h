@@ -15,6 +15,9 @@ namespace ferry::fabric::shm {
 class ShmLane;
 
 // The lanes of one loop. A look at two words tells whether any of them has something to do.
+//
+// A bit of the doorbell stays set while its lane is busy: then neither end has to write to the
+// word, and each request crosses with its ring's own lines only.
 class ShmSource final : public Loop::Source {
  public:
   ShmSource(Loop& loop, std::uint32_t number, Doorbell& doorbell)
@@ -43,6 +46,8 @@ class ShmSource final : public Loop::Source {
 
  private:
   int progress_lanes_on_loop();
+  int progress_bit_on_loop(std::uint32_t bit);
+  void rest_on_loop(std::uint32_t bit);
 
   Loop& loop_;
   const std::uint32_t number_;  // of the loop in its device
@@ -50,6 +55,7 @@ class ShmSource final : public Loop::Source {
   std::atomic<std::uint64_t> active_{0};
   // By bit: the lanes whose index has it. Changed and walked by the token's holder only.
   std::array<std::vector<ShmLane*>, kBits> lanes_;
+  std::array<std::uint16_t, kBits> idle_{};  // looks in a row that found nothing
   std::uint32_t next_index_ = 0;
 };
 

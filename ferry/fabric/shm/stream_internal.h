@@ -27,9 +27,14 @@
 
 namespace ferry::fabric::shm {
 
-// How many bytes one record carries at most: half the ring would do, but pieces that stay in the
-// second-level cache of both cores are faster.
-inline constexpr std::size_t kPiece = 32 * 1024;
+// How many bytes one record carries: a quarter of what is to cross, so that the two ends overlap
+// also where that is little.
+constexpr std::uint64_t piece_of(std::uint64_t length) {
+  constexpr std::uint64_t kLeast = 4096;
+  constexpr std::uint64_t kMost = 64 * 1024;
+  std::uint64_t quarter = (length / 4 + 63) / 64 * 64;
+  return quarter < kLeast ? kLeast : quarter > kMost ? kMost : quarter;
+}
 
 struct RecordHeader {
   enum class Kind : std::uint8_t {

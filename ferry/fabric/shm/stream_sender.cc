@@ -20,11 +20,7 @@ struct StreamSender::Scratch {
   bool begun;  // the request is in the ring
 
   bool whole(Verb verb) const { return begun && (verb != Verb::kWrite || moved == length); }
-  // Small enough that the other end starts early, large enough that the ring costs nothing.
-  std::uint64_t piece() const {
-    constexpr std::uint64_t kLeast = 4096;
-    return std::clamp<std::uint64_t>(length / 8, kLeast, kPiece);
-  }
+  std::uint64_t piece() const { return piece_of(length); }
 };
 
 void StreamSender::List::push(Operation* op) {

@@ -148,7 +148,7 @@ void StreamServer::store_flag() {
 }
 
 Result<bool> StreamServer::reply_data() {
-  std::size_t bytes = std::min<std::uint64_t>(kPiece, current_.length - current_.moved);
+  std::size_t bytes = std::min(piece_of(current_.length), current_.length - current_.moved);
   if (bytes != 0) {
     auto room = FERRY_TRY(replies_.reserve(sizeof(RecordHeader) + bytes));
     if (room.empty()) return false;
