@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+#include "ferry/fabric/device.h"
+
+// A peer in a process of its own, killed or stopped while operations of every kind are running.
+
+namespace ferry::fabric {
+namespace {
+
+constexpr std::size_t kSize = 8 << 20;
+constexpr const char* kSecret = "a secret for two processes of one test";
+
+Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+
+Options options() {
+  Options made;
+  made.provider = "shm";
+  made.secret = kSecret;
+  made.patience = 0.5;
+  return made;
+}
+
+// Serves one peer until it is killed. Never returns.
+[[noreturn]] void serve(int endpoint_pipe, bool arena) {
+  auto device = Device::open(options());
+  if (!device) ::_exit(2);
+  auto endpoint = device->endpoint();
+  endpoint.resize(64);
+  if (::write(endpoint_pipe, endpoint.data(), endpoint.size()) != 64) ::_exit(3);
+  auto channel = device->accept(soon());
+  std::vector<std::byte> own(kSize);
+  auto region = arena ? device->allocate(kSize) : device->register_memory(own);
+  auto flag = device->allocate(64);
+  if (!channel || !region || !flag) ::_exit(4);
+  auto granted = device->grant(*region, Rights::kAll);
+  auto flag_granted = device->grant(*flag, Rights::kAll);
+  if (!granted || !flag_granted || !device->publish("data", *granted) ||
+      !device->publish("flag", *flag_granted))
+    ::_exit(5);
+  for (;;)
+    if (!channel->wait_flag(flag->data(), ~std::uint64_t{0} >> 1, soon())) ::_exit(6);
+}
+
+struct Child {
+  pid_t pid = -1;
+  std::string endpoint;
+
+  explicit Child(bool arena) {
+    int ends[2];
+    EXPECT_EQ(::pipe(ends), 0);
+    pid = ::fork();
+    if (pid == 0) serve(ends[1], arena);
+    char text[65] = {};
+    EXPECT_EQ(::read(ends[0], text, 64), 64);
+    endpoint = text;
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  void send(int signal) const { ::kill(pid, signal); }
+  ~Child() {
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+};
+
+struct Case {
+  bool arena;
+  int signal;
+};
+
+class ShmPeerDeath : public ::testing::TestWithParam<Case> {};
+
+TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
+  Child child(GetParam().arena);
+  auto device = Device::open(options());
+  ASSERT_TRUE(device) << device.error().to_string();
+  auto channel = device->connect(child.endpoint);
+  ASSERT_TRUE(channel) << channel.error().to_string();
+  auto data = channel->look_up("data", soon());
+  auto flag = channel->look_up("flag", soon());
+  ASSERT_TRUE(data && flag);
+  Region source = *device->allocate(kSize);
+  std::atomic<bool> running{false};
+  std::thread killer([&] {
+    while (!running.load()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    child.send(GetParam().signal);
+  });
+  std::uint64_t round = 0;
+  Status status;
+  auto end = soon();
+  while (status && !end.expired()) {
+    status = channel->write_flagged(source.bytes(), *data, *flag, ++round).wait();
+    if (status) status = channel->fetch_add({*data, 64}, 1).wait();
+    running.store(true);
+  }
+  killer.join();
+  ASSERT_FALSE(status) << "nothing was noticed in " << round << " rounds";
+  EXPECT_EQ(status.error().code(), Code::kUnavailable) << status.error().to_string();
+  channel->close();
+}
+
+INSTANTIATE_TEST_SUITE_P(Any, ShmPeerDeath,
+                         ::testing::Values(Case{true, SIGKILL}, Case{false, SIGKILL},
+                                           Case{true, SIGSTOP}, Case{false, SIGSTOP}));
+
+TEST(ShmPeerDeath, AMappingOutlivesThePeer) {
+  Child child(true);
+  auto device = Device::open(options());
+  ASSERT_TRUE(device);
+  auto channel = device->connect(child.endpoint);
+  ASSERT_TRUE(channel);
+  auto data = channel->look_up("data", soon());
+  ASSERT_TRUE(data);
+  auto mapped = channel->map(*data);
+  ASSERT_TRUE(mapped);
+  (*mapped)[0] = std::byte{1};
+  child.send(SIGKILL);
+  auto end = soon();
+  while (channel->alive() && !end.expired())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_FALSE(channel->alive());
+  std::memset(mapped->data(), 7, mapped->size());
+  EXPECT_EQ((*mapped)[kSize - 1], std::byte{7});
+}
+
+}  // namespace
+}  // namespace ferry::fabric
