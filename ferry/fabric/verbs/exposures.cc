@@ -126,18 +126,24 @@ Status Exposures::expose(const std::shared_ptr<VerbsLane>& lane, const GrantTabl
 }
 
 void Exposures::bound(VerbsLane& lane, std::uint64_t key) {
-  LockGuard<Mutex> guard(lock_);
-  auto* exposure = find(lane, key);
-  if (exposure == nullptr) return;
-  exposure->live = true;
-  if (exposure->revocation == nullptr) answer(lane, exposure->grant, exposure->rkey);
+  {
+    LockGuard<Mutex> guard(lock_);
+    auto* exposure = find(lane, key);
+    if (exposure == nullptr) return;
+    exposure->live = true;
+    if (exposure->revocation == nullptr) answer(lane, exposure->grant, exposure->rkey);
+    if (!exposure->let_go) return;
+  }
+  extract(lane, key).reset();
 }
 
 void Exposures::forgotten(VerbsLane& lane, std::uint64_t key) {
   {
     LockGuard<Mutex> guard(lock_);
     auto* exposure = find(lane, key);
-    if (exposure == nullptr || exposure->revocation == nullptr || !exposure->live) return;
+    if (exposure == nullptr || exposure->revocation == nullptr) return;
+    exposure->let_go = true;
+    if (!exposure->live) return;  // the window goes when it is bound
   }
   extract(lane, key).reset();
 }

@@ -56,7 +56,8 @@ class Exposures {
     VerbsLane* who = nullptr;
     GrantTable::Grant grant;
     std::uint32_t rkey = 0;
-    bool live = false;  // the peer may be told
+    bool live = false;    // the peer may be told
+    bool let_go = false;  // the peer has forgotten it
     std::int64_t let_go_by = 0;
     std::shared_ptr<ibv_mr> memory;  // of the grant alone, unless windows are on the block's
     Handle<ibv_mw> window;

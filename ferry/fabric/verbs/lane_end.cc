@@ -9,6 +9,11 @@
 
 namespace ferry::fabric::verbs {
 
+namespace {
+// Bursts of completions that a closing lane takes in, however busy the other lanes are.
+constexpr int kLastLooks = 64;
+}  // namespace
+
 Error VerbsLane::deadline_error() const {
   return Error(Code::kDeadlineExceeded,
                fmt::format("the operation towards {} over {} did not end in time", peer_name_,
@@ -164,7 +169,7 @@ void VerbsLane::protocol_broken(const Error& cause) {
 void VerbsLane::take_down(const Error& cause, Ending ending) {
   auto self = shared_from_this();
   std::shared_ptr<PeerSession> session;
-  Operation* waiting = nullptr;
+  OperationList waiting[2];
   Error others =
       ending == Ending::kClosed
           ? cause
@@ -176,8 +181,8 @@ void VerbsLane::take_down(const Error& cause, Ending ending) {
     if (state_.exchange(State::kDown, std::memory_order_acq_rel) == State::kDown) return;
     cause_ = std::make_shared<const Error>(others);
     session = session_;
-    waiting = std::exchange(head_, nullptr);
-    tail_ = nullptr;
+    waiting[0] = std::exchange(held_, {});
+    waiting[1] = std::exchange(waits_, {});
     binds_.clear();
   }
   queue_.remove_on_loop(qpn_);
@@ -196,7 +201,8 @@ void VerbsLane::take_down(const Error& cause, Ending ending) {
   ring_.walk([&](const SendSlot& slot) {
     if (slot.kind == SendSlot::Kind::kOperation && slot.last) fail_one(slot.op);
   });
-  for (; waiting != nullptr; waiting = waiting->next) fail_one(waiting);
+  for (auto& list : waiting)
+    while (!list.empty()) fail_one(list.pop());
   end_all(failures);
   if (ending == Ending::kBroken && session != nullptr && established_.load()) {
     logger().warn("verbs: {}", others.to_string());
@@ -206,7 +212,8 @@ void VerbsLane::take_down(const Error& cause, Ending ending) {
 
 void VerbsLane::close(const Error& cause) {
   loop().with_token([&] {
-    if (state_.load() != State::kDown) queue_.progress_on_loop();
+    // What has arrived can still be read.
+    for (int i = 0; i < kLastLooks && up() && queue_.progress_on_loop() > 0; ++i) continue;
     take_down(cause, Ending::kClosed);
   });
   std::shared_ptr<PeerSession> session;

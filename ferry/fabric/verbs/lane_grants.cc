@@ -4,17 +4,8 @@ namespace ferry::fabric::verbs {
 
 template <class F>
 void VerbsLane::unqueue_if(F&& condition) {
-  Operation* before = nullptr;
-  for (Operation* op = head_; op != nullptr;) {
-    Operation* after = op->next;
-    if (condition(*op)) {
-      (before == nullptr ? head_ : before->next) = after;
-      if (tail_ == op) tail_ = before;
-    } else {
-      before = op;
-    }
-    op = after;
-  }
+  held_.remove_if(condition);
+  waits_.remove_if(condition);
 }
 
 void VerbsLane::tell(Notice notice) {

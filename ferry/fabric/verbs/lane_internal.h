@@ -38,8 +38,36 @@ struct Work {
   bool started() const { return posted != 0 || payload_posted; }
 };
 
+// Operations that wait, oldest first.
+struct OperationList {
+  Operation* head = nullptr;
+  Operation* tail = nullptr;
+
+  bool empty() const { return head == nullptr; }
+  void push(Operation* op) {
+    op->next = nullptr;
+    (tail == nullptr ? head : tail->next) = op;
+    tail = op;
+  }
+  Operation* pop() {
+    Operation* op = std::exchange(head, head->next);
+    if (head == nullptr) tail = nullptr;
+    return op;
+  }
+  template <class F>
+  void remove_if(F& condition) {
+    Operation* op = std::exchange(head, nullptr);
+    tail = nullptr;
+    while (op != nullptr) {
+      Operation* after = op->next;
+      if (!condition(*op)) push(op);
+      op = after;
+    }
+  }
+};
+
 // One queue pair. Operations go straight onto its send queue from the thread that posts them; what
-// does not fit (queue full, grant not known yet, no credits) waits in order in queue_.
+// does not fit (queue full, grant not known yet, no credits) waits in the lane.
 //
 // A work request cannot be called back. So an operation that must end early takes the queue pair
 // down: it is destroyed, after which the device touches no buffer of it, then every operation on it
@@ -87,7 +115,8 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
 
  private:
   enum class State : std::uint8_t { kNew, kUp, kDown };
-  enum class Step : std::uint8_t { kMore, kPosted, kWait, kFailed };
+  // kWait: no room, or a grant not known yet; kHold: no credits.
+  enum class Step : std::uint8_t { kMore, kPosted, kWait, kHold, kFailed };
   struct Burst;
   struct Bind {
     ibv_mw* window;
@@ -124,7 +153,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
 
   // lane_send.cc: onto the send queue.
   Asks use_grants(Work& work, const Request& request) FERRY_REQUIRES(lock_);
-  void enqueue(Operation* op) FERRY_REQUIRES(lock_);
+  void pump_held(Failures& failures) FERRY_REQUIRES(lock_);
   void pump(Failures& failures) FERRY_REQUIRES(lock_);
   Step advance(Operation* op, Failures& failures) FERRY_REQUIRES(lock_);
   Result<Step> ready(Operation& op) FERRY_REQUIRES(lock_);
@@ -141,7 +170,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   void return_credits() FERRY_REQUIRES(lock_);
   std::uint32_t immediate(Immediate::Kind kind) FERRY_REQUIRES(lock_);
 
-  // lane_grants.cc: takes the operations out of the queue that `condition` holds for.
+  // lane_grants.cc: takes the operations that `condition` holds for out of those that wait.
   template <class F>
   void unqueue_if(F&& condition) FERRY_REQUIRES(lock_);
 
@@ -180,8 +209,11 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   std::shared_ptr<PeerSession> session_ FERRY_GUARDED_BY(lock_);  // until close
   std::shared_ptr<const Error> cause_ FERRY_GUARDED_BY(lock_);    // of the end
   PeerGrants grants_ FERRY_GUARDED_BY(lock_);
-  Operation* head_ FERRY_GUARDED_BY(lock_) = nullptr;  // operations that wait, oldest first
-  Operation* tail_ FERRY_GUARDED_BY(lock_) = nullptr;
+  OperationList waits_ FERRY_GUARDED_BY(lock_);  // for room, or for the owner's answer
+  // Messages and flags for which there are no credits, and those behind them. All that was posted
+  // before them is on the send queue; what is posted after them may overtake, unless it is a
+  // message or a flag itself.
+  OperationList held_ FERRY_GUARDED_BY(lock_);
   std::vector<Bind> binds_ FERRY_GUARDED_BY(lock_);  // that wait for room
   std::uint32_t credits_ FERRY_GUARDED_BY(lock_) = 0;
 

@@ -41,7 +41,7 @@ Transfer VerbsLane::post(Request& request) {
     LockGuard<SpinLock> guard(lock_);
     if (state_.load(std::memory_order_relaxed) == State::kUp) {
       asks = use_grants(work, request);
-      enqueue(op);
+      waits_.push(op);
       pump(failures);
     } else {
       failures.push_back({op, *cause_});
@@ -73,10 +73,12 @@ VerbsLane::Asks VerbsLane::use_grants(Work& work, const Request& request) {
   return asks;
 }
 
-void VerbsLane::enqueue(Operation* op) {
-  op->next = nullptr;
-  (tail_ == nullptr ? head_ : tail_->next) = op;
-  tail_ = op;
+void VerbsLane::pump_held(Failures& failures) {
+  while (!held_.empty()) {
+    auto step = advance(held_.head, failures);
+    if (step == Step::kWait || step == Step::kHold) return;
+    held_.pop();
+  }
 }
 
 void VerbsLane::pump(Failures& failures) {
@@ -85,16 +87,18 @@ void VerbsLane::pump(Failures& failures) {
     binds_.erase(binds_.begin());
   }
   return_credits();
-  while (head_ != nullptr) {
-    Operation* op = head_;
-    Operation* after = op->next;
-    auto step = advance(op, failures);
+  pump_held(failures);
+  while (!waits_.empty()) {
+    Operation* op = waits_.head;
+    bool ordered = op->verb() == Verb::kMessage || op->scratch<Work>().flag_target != nullptr;
+    auto step = ordered && !held_.empty() ? Step::kHold : advance(op, failures);
     if (step == Step::kWait) break;
-    head_ = after;
-    if (head_ == nullptr) tail_ = nullptr;
+    waits_.pop();
+    if (step == Step::kHold) held_.push(op);
   }
   bool owing = owed_.load(std::memory_order_relaxed) >= kLaneCredits / 2;
-  waiting_.store(head_ != nullptr || !binds_.empty() || owing, std::memory_order_relaxed);
+  waiting_.store(!waits_.empty() || !held_.empty() || !binds_.empty() || owing,
+                 std::memory_order_relaxed);
 }
 
 // Whether the operation may go out: kMore; or kWait: its grants are not known yet.
@@ -190,7 +194,7 @@ VerbsLane::Step VerbsLane::add_payload(Operation* op, Burst& burst) {
 
 VerbsLane::Step VerbsLane::add_flag(Operation* op, Burst& burst) {
   auto& work = op->scratch<Work>();
-  if (work.notify && credits_ == 0) return Step::kWait;
+  if (work.notify && credits_ == 0) return Step::kHold;
   auto& request = begin(burst, work.notify ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE);
   request.wr.rdma.rkey = work.flag_target->rkey;
   request.wr.rdma.remote_addr = work.flag_target->region.address + work.flag_offset;
@@ -232,7 +236,7 @@ VerbsLane::Step VerbsLane::add_atomic(Operation* op, Burst& burst) {
 
 VerbsLane::Step VerbsLane::add_message(Operation* op, Burst& burst) {
   auto& work = op->scratch<Work>();
-  if (credits_ == 0) return Step::kWait;
+  if (credits_ == 0) return Step::kHold;
   --credits_;
   auto& request = begin(burst, IBV_WR_SEND_WITH_IMM);
   request.imm_data = htonl(immediate(Immediate::Kind::kMessage));

@@ -116,10 +116,9 @@ void Queue::top_up_receives() {
 }
 
 int Queue::progress_on_loop() {
-  if (doomed_.load(std::memory_order_acquire)) take_doomed();
   ibv_wc completions[kBatch];
   int count = ibv_poll_cq(cq_.get(), kBatch, completions);
-  if (count <= 0) return 0;
+  if (count <= 0) return doomed_.load(std::memory_order_acquire) ? take_doomed() : 0;
   for (int i = 0; i < count; ++i) {
     const auto& completion = completions[i];
     if ((completion.wr_id & kReceiveBit) != 0) {
@@ -160,12 +159,13 @@ void Queue::ready_on_loop(std::uint64_t, std::uint32_t) {
   if (events != 0) ibv_ack_cq_events(cq_.get(), events);
 }
 
-void Queue::take_doomed() {
+int Queue::take_doomed() {
   doomed_.store(false, std::memory_order_relaxed);
   std::vector<std::shared_ptr<VerbsLane>> lanes;
   for (auto& [qpn, lane] : lanes_)
     if (lane->doomed()) lanes.push_back(lane);
   for (auto& lane : lanes) lane->take_down_on_loop();
+  return static_cast<int>(lanes.size());
 }
 
 void Queue::tick_on_loop(std::int64_t now) {

@@ -54,7 +54,7 @@ class Queue final : public Loop::Source {
   Queue(Shared& shared, Loop& loop) : shared_(shared), loop_(loop) {}
   void received(const ibv_wc& completion);
   void top_up_receives();
-  void take_doomed();
+  int take_doomed();
   VerbsLane* lane_of(std::uint32_t qpn);
 
   Shared& shared_;
