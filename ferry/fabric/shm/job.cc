@@ -46,11 +46,6 @@ std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t gene
   return copied;
 }
 
-std::uint32_t stop_job(Job& job, std::uint32_t generation, std::uint32_t pieces) {
-  auto seen = low(job.ticket.exchange(pack(generation, kStopped), kRelaxed));
-  return seen < pieces ? seen : pieces;
-}
-
 std::uint32_t finished_by_helpers(const Job& job, std::uint32_t generation) {
   auto word = job.finished.load(std::memory_order_acquire);
   return high(word) == generation ? low(word) : 0;

@@ -47,8 +47,6 @@ std::uint32_t open_job(Job& job, const JobView& what);
 // the same generation shares the work.
 std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t generation,
                           const Share& share);
-// No more claims: those pieces that nobody has claimed stay undone. Returns how many were claimed.
-std::uint32_t stop_job(Job& job, std::uint32_t generation, std::uint32_t pieces);
 // How many pieces helpers have finished.
 std::uint32_t finished_by_helpers(const Job& job, std::uint32_t generation);
 

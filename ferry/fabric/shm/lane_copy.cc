@@ -35,39 +35,50 @@ Status ShmLane::copy_in(const Request& request, std::byte* to) {
   return {};
 }
 
-// The writer never waits for a receiver that does not help, only for pieces that one has claimed.
-// Those it must wait for: copied again by the writer, they could be overwritten with stale bytes
-// by the late helper after the flag is seen and the memory used for something else.
 Status ShmLane::copy_large(const Request& request, std::byte* to) {
   Share share = share_of(to, request.local, request.length);
   const auto* block = shared_->context->find_block(request.local, request.length);
-  bool shareable = block != nullptr && block->fd >= 0 && wires_->job_token.try_take();
-  Job own;
-  Job& job = shareable ? wires_->outward.job : own;
+  bool shareable = block != nullptr && block->fd >= 0;
+  if (shareable && wires_->job_token.try_take()) {
+    auto status = copy_shared(request, share, *block);
+    wires_->job_token.give_back();
+    return status;
+  }
+  copy_alone(share);
+  return {};
+}
+
+void ShmLane::copy_alone(const Share& share) {
+  Job job;
+  auto generation = open_job(job, {});
+  Team::Help team(share.length >= kTeamFrom ? shared_->team : nullptr, job.ticket, generation,
+                  share);
+  copy_pieces(job.ticket, generation, share);
+  team.end();
+}
+
+// The writer never waits for a receiver that does not help, only for pieces that one has claimed.
+// Those it must wait for: copied again by the writer, they could be overwritten with stale bytes
+// by the late helper after the flag is seen and the memory used for something else.
+Status ShmLane::copy_shared(const Request& request, const Share& share,
+                            const memory::Block& block) {
   JobView what;
-  what.length = shareable ? request.length : 0;  // 0: helpers see nothing in it
+  what.length = request.length;
   what.key = request.remote.key;
   what.epoch = request.remote.epoch;
   what.offset = request.offset;
   what.piece = share.piece;
   what.streaming = share.streaming;
-  if (shareable) {
-    what.source_block = block->id;
-    what.source_offset = static_cast<std::uint64_t>(request.local - block->bytes.data());
-  }
+  what.source_block = block.id;
+  what.source_offset = static_cast<std::uint64_t>(request.local - block.bytes.data());
+  Job& job = wires_->outward.job;
   auto generation = open_job(job, what);
-  if (shareable)
-    peer_->ask_for_help(wires_->peer_loop, wires_->peer_index, request.length >= kWakeFrom);
+  peer_->ask_for_help(wires_->peer_loop, wires_->peer_index, request.length >= kWakeFrom);
   Team::Help team(request.length >= kTeamFrom ? shared_->team : nullptr, job.ticket, generation,
                   share);
   auto copied = copy_pieces(job.ticket, generation, share);
   copied += team.end();
-  Status status;
-  if (shareable) {
-    status = await_helpers(generation, share.pieces() - copied, request.deadline);
-    wires_->job_token.give_back();
-  }
-  return status;
+  return await_helpers(generation, share.pieces() - copied, request.deadline);
 }
 
 Status ShmLane::await_helpers(std::uint32_t generation, std::uint32_t claimed, Deadline deadline) {
@@ -95,12 +106,7 @@ void ShmLane::copy_out(const Request& request, const std::byte* from) {
     std::memcpy(request.local, from, request.length);
     return;
   }
-  Share share = share_of(request.local, from, request.length);
-  Job job;
-  auto generation = open_job(job, {});
-  Team::Help team(shared_->team, job.ticket, generation, share);
-  copy_pieces(job.ticket, generation, share);
-  team.end();
+  copy_alone(share_of(request.local, from, request.length));
 }
 
 // One piece, so that whoever waits here looks at its flag often.

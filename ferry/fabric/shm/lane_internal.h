@@ -96,6 +96,8 @@ class ShmLane final : public Lane {
   Transfer why_refused(const Request& request, Rights need) const;
   Status copy_in(const Request& request, std::byte* to);
   Status copy_large(const Request& request, std::byte* to);
+  void copy_alone(const Share& share);
+  Status copy_shared(const Request& request, const Share& share, const memory::Block& block);
   void copy_out(const Request& request, const std::byte* from);
   Status await_helpers(std::uint32_t generation, std::uint32_t claimed, Deadline deadline);
   int help_on_loop();
