@@ -9,11 +9,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ferry;
   using namespace ferry::fabric;
   static auto grants = *GrantTable::create();
-  alignas(64) static std::byte memory[4096];
+  alignas(64) static std::byte granted[4096];
   static const auto grant = [] {
     GrantTable::Grant wanted;
-    wanted.address = reinterpret_cast<std::uintptr_t>(memory);
-    wanted.length = sizeof memory;
+    wanted.address = reinterpret_cast<std::uintptr_t>(granted);
+    wanted.length = sizeof granted;
     wanted.rights = Rights::kAll;
     return *grants->add(wanted);
   }();
