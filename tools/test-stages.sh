@@ -25,6 +25,8 @@ programs=(
   "contract shm  | 120 | release asan tsan | ferry_contract_tests --provider=shm"
   "contract tcp  | 120 | release asan tsan | ferry_contract_tests --provider=tcp"
   "process       | 240 | release asan      | ferry_process_tests"
+  "cli           | 120 | release           | ferry_cli_tests"
+  "rounds        | 120 | release           | ferry_round_tests"
 )
 
 # name | options of tools/rdma-vm | seconds | command, run on every host by bash from the release build's
@@ -60,7 +62,8 @@ stage_headers() {
 run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
-  build "$preset" ferry ferry_unit_tests ferry_contract_tests ferry_process_tests || return 0
+  build "$preset" ferry ferry_unit_tests ferry_contract_tests ferry_process_tests \
+    ferry_cli_tests ferry_round_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")
     [[ " $(field 3 "$line") " == *" $for_stage "* ]] || continue

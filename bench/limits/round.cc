@@ -118,6 +118,11 @@ class Player {
 
   void rounds_of_giver(std::uint64_t count) {
     const auto source = pair_->source();
+    if (pair_->streams()) {
+      stamp(source, ++round_);
+      pair_->give_stream(count);
+      return;
+    }
     for (; count > 0; --count) {
       stamp(source, ++round_);
       pair_->give(static_cast<std::uint32_t>(round_));
@@ -126,12 +131,21 @@ class Player {
 
   std::uint64_t rounds_of_taker(std::uint64_t count, Touch touch) {
     std::uint64_t bad = 0;
-    for (; count > 0; --count) {
-      last_ = pair_->take(static_cast<std::uint32_t>(++round_));
-      bad += missing_stamps(last_, open_, round_);
-      sink_ = read_through(last_, touch);
-      pair_->answer(static_cast<std::uint32_t>(round_));
+    if (pair_->streams()) {
+      ++round_;
+      return end_of_round(pair_->take_stream(count), touch);
     }
+    for (; count > 0; --count)
+      bad += end_of_round(pair_->take(static_cast<std::uint32_t>(++round_)), touch);
+    return bad;
+  }
+
+  // How many marks were missing.
+  std::uint64_t end_of_round(Pieces taken, Touch touch) {
+    last_ = taken;
+    const auto bad = missing_stamps(last_, open_, round_);
+    sink_ = read_through(last_, touch);
+    pair_->answer(static_cast<std::uint32_t>(round_));
     return bad;
   }
 

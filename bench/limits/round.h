@@ -46,6 +46,17 @@ class Pair {
   virtual Pieces take(std::uint32_t round) = 0;
   virtual void answer(std::uint32_t round) = 0;
 
+  // A pair that streams has many gives of one tensor under way at once, as bandwidth tools do. A
+  // run's rounds are then the messages of one stream, marked, read and answered once.
+  virtual bool streams() const { return false; }
+  // Giver. Gives the source `count` times; returns when the answer is there.
+  virtual void give_stream(std::uint64_t count) { (void)count; }
+  // Taker. Waits for the whole stream.
+  virtual Pieces take_stream(std::uint64_t count) {
+    (void)count;
+    return {};
+  }
+
   // Whether waits sleep; set before each run.
   void set_sleep(bool sleep) { sleep_ = sleep; }
 

@@ -14,6 +14,9 @@ constexpr std::uint64_t kLine = 64;
 std::uint64_t pattern(std::uint64_t index) { return (index + 1) * 0x9E3779B97F4A7C15ULL; }
 std::uint64_t mark(std::uint64_t round) { return (round << 8 | 0x5A) * 0xD6E8FEB86659FD93ULL; }
 
+// Too small for two words: one mark, cut to what there is room for.
+bool tiny(std::uint64_t bytes) { return bytes < 2 * kWord; }
+
 std::uint64_t pages_of(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage; }
 // The last page may be too short for a whole word; it then has no mark of its own.
 std::uint64_t markable_pages(std::uint64_t bytes) { return (bytes - kWord) / kPage + 1; }
@@ -26,9 +29,10 @@ std::uint64_t load(const std::byte* at) {
   return value;
 }
 
-// The word at a byte offset, also where two pieces share it.
+// The word at a byte offset, also where two pieces share it; zeros follow the tensor's end.
 std::uint64_t word_at(Pieces tensor, std::uint64_t offset) {
-  if (tensor.size() == 1) return load(tensor[0].data() + offset);
+  if (tensor.size() == 1 && offset + kWord <= tensor[0].size())
+    return load(tensor[0].data() + offset);
   std::array<std::byte, kWord> word{};
   std::size_t have = 0;
   for (auto piece : tensor) {
@@ -50,6 +54,10 @@ void expected_page(std::array<std::uint64_t, kWordsPerPage>& page, std::uint64_t
                    std::uint64_t bytes, std::uint64_t round) {
   for (std::uint64_t i = 0; i < kWordsPerPage; ++i) page[i] = pattern(index * kWordsPerPage + i);
   if (round == 0) return;
+  if (tiny(bytes)) {
+    page[0] = mark(round);
+    return;
+  }
   const auto pages = markable_pages(bytes);
   if (index == 0) {
     page[0] = mark(round);
@@ -80,13 +88,21 @@ void fill(std::span<std::byte> tensor) {
 
 void stamp(std::span<std::byte> tensor, std::uint64_t round) {
   const auto value = mark(round);
+  if (tiny(tensor.size())) {
+    std::memcpy(tensor.data(), &value, std::min<std::size_t>(tensor.size(), kWord));
+    return;
+  }
   store(tensor.data() + round % markable_pages(tensor.size()) * kPage, value);
   store(tensor.data(), value);
   store(tensor.data() + last_word(tensor.size()), value);
 }
 
 std::uint64_t missing_stamps(Pieces tensor, std::uint64_t bytes, std::uint64_t round) {
-  const auto value = mark(round);
+  auto value = mark(round);
+  if (tiny(bytes)) {
+    if (bytes < kWord) value &= (std::uint64_t{1} << 8 * bytes) - 1;
+    return word_at(tensor, 0) != value;
+  }
   std::uint64_t missing = word_at(tensor, 0) != value;
   missing += word_at(tensor, round % markable_pages(bytes) * kPage) != value;
   return missing + (word_at(tensor, last_word(bytes)) != value);

@@ -19,10 +19,12 @@ using Pieces = std::span<const std::span<const std::byte>>;
 void fill(std::span<std::byte> tensor);
 
 // Marks the tensor with the round: its first and last word, and the first word of one page that
-// changes from round to round. Three stores, so that the timed cost stays nothing.
+// changes from round to round. Three stores, so that the timed cost stays nothing. A tensor below
+// 16 bytes has one mark, cut to what there is room for; neighbouring rounds' first two bytes
+// differ.
 void stamp(std::span<std::byte> tensor, std::uint64_t round);
 
-// How many of the round's three marks are not there.
+// How many of the round's marks are not there.
 std::uint64_t missing_stamps(Pieces tensor, std::uint64_t bytes, std::uint64_t round);
 
 // Reads one byte per page, or one word per cache line. The sum keeps the reads alive.

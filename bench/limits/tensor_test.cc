@@ -58,12 +58,13 @@ TEST_P(EverySize, EachWrongByteIsNoticed) {
 TEST_P(EverySize, MissingBytesAreWrong) {
   const auto tensor = stamped(GetParam(), 3);
   const std::array<std::span<const std::byte>, 1> part = {
-      std::span(tensor).first(tensor.size() - 5)};
-  EXPECT_EQ(wrong_bytes(part, tensor.size(), 3), 5u);
+      std::span(tensor).first(tensor.size() - 1)};
+  EXPECT_EQ(wrong_bytes(part, tensor.size(), 3), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Tensor, EverySize,
-                         ::testing::Values(16, 64, 100, 4096, 4097, 4104, 8192, 65536, 100'003));
+                         ::testing::Values(2, 8, 12, 16, 64, 100, 4096, 4097, 4104, 8192, 65536,
+                                           100'003));
 
 TEST(Tensor, ReadingGoesThroughEveryPageOrLine) {
   const Bytes ones(3 * kPage, std::byte{1});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_facts.h"
 #include "ferry/cli/bench_protocol.h"
 #include "ferry/cli/bench_variants.h"
 
@@ -40,6 +41,8 @@ struct Measurements {
   std::vector<std::uint64_t> sizes;
   bool touch_all = false;
   std::map<std::pair<std::string, std::uint64_t>, Cell> cells;
+  // Figures beside the rounds.
+  std::vector<FactResult> facts;
   // What the reader must know: programs that are missing, failures, sizes left out.
   std::vector<std::string> notes;
   std::uint64_t checked_bytes = 0;

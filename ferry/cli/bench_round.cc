@@ -1,12 +1,14 @@
 #include "ferry/cli/bench_round.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "bench/limits/round.h"
-#include "ferry/bootstrap/secret.h"
+#include "ferry/cli/bench_need.h"
 #include "ferry/ferry.h"
 
 namespace ferry::cli {
@@ -19,20 +21,12 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 struct Setting {
   std::string provider = "shm";
-  std::string memory = "arena";  // arena, own, inplace
-  std::string copy = "both";     // one, both
+  std::string memory = "arena";   // arena, own, inplace
+  std::string copy = "both";      // one, both
+  std::string pattern = "round";  // round, write, read, poll
   std::string secret;
   int lanes = 1;
 };
-
-template <class T>
-T need(Result<T> result) {
-  if (!result) throw bench::Failure(result.error().to_string());
-  return *std::move(result);
-}
-void need(const Status& status) {
-  if (!status) throw bench::Failure(status.error().to_string());
-}
 
 // A tensor given by a flagged write into a region of the taker's; answered by a flag.
 class FerryPair : public bench::Pair {
@@ -81,17 +75,12 @@ class FerryPair : public bench::Pair {
   std::span<std::byte> source() override { return tensor_; }
 
   void give(std::uint32_t) override {
-    auto payload = in_place() ? std::span<const std::byte>() : std::span<const std::byte>(tensor_);
-    auto sent = channel_.write_flagged(payload, landing_, peer_flags_, ++given_, {}, sleep_);
-    need(channel_.wait_flag(flags_.data(), given_, Deadline::after(kPatience), mode()));
-    if (!sent.poll()) need(sent.wait(mode()));
-    need(sent.wait());
+    give_flagged(in_place() ? std::span<const std::byte>() : std::span<const std::byte>(tensor_));
   }
 
   bench::Pieces take(std::uint32_t) override {
-    need(channel_.wait_flag(flags_.data(), ++given_, Deadline::after(kPatience), mode()));
-    piece_[0] = tensor_;
-    return piece_;
+    await_flag();
+    return whole();
   }
 
   void answer(std::uint32_t) override {
@@ -99,7 +88,22 @@ class FerryPair : public bench::Pair {
     if (answer_.poll()) answer_ = std::move(sent);
   }
 
- private:
+ protected:
+  // One flagged write, and the answer's flag.
+  void give_flagged(std::span<const std::byte> payload) {
+    auto sent = channel_.write_flagged(payload, landing_, peer_flags_, ++given_, {}, sleep_);
+    need(channel_.wait_flag(flags_.data(), given_, Deadline::after(kPatience), mode()));
+    if (!sent.poll()) need(sent.wait(mode()));
+    need(sent.wait());
+  }
+  void await_flag() {
+    need(channel_.wait_flag(flags_.data(), ++given_, Deadline::after(kPatience), mode()));
+  }
+  bench::Pieces whole() {
+    piece_[0] = tensor_;
+    return piece_;
+  }
+
   static fabric::Options options_of(const Setting& setting) {
     fabric::Options options;
     options.provider = setting.provider;
@@ -143,15 +147,113 @@ class FerryPair : public bench::Pair {
   Transfer answer_;
 };
 
+// One tensor written, or read, again and again with many copies under way, as ib_write_bw and
+// ib_read_bw do. The last write carries the flag; reads are the taker's, between flag and answer.
+class StreamPair : public FerryPair {
+ public:
+  using FerryPair::FerryPair;
+  bool streams() const override { return true; }
+
+  void give_stream(std::uint64_t count) override {
+    if (!reads()) {
+      keep_busy(count - 1, [this] { return channel_.write(tensor_, landing_); });
+      give_flagged(tensor_);
+    } else {
+      give_flagged({});
+    }
+  }
+
+  bench::Pieces take_stream(std::uint64_t count) override {
+    await_flag();
+    if (reads()) {
+      keep_busy(count, [this] { return channel_.read(tensor_, landing_); });
+    }
+    return whole();
+  }
+
+ private:
+  static constexpr std::size_t kWindow = 128;  // as perftest's --tx-depth
+
+  bool reads() const { return setting_.pattern == "read"; }
+
+  template <class Post>
+  void keep_busy(std::uint64_t count, Post post) {
+    std::vector<Transfer> window(std::min<std::uint64_t>(count, kWindow));
+    for (std::uint64_t i = 0; i < count; ++i) {
+      auto& place = window[i % kWindow];
+      need(place.wait(mode()));
+      place = post();
+    }
+    for (auto& transfer : window) need(transfer.wait(mode()));
+  }
+};
+
+// Two bytes written, answered by two bytes written; both sides look at their memory, as
+// ib_write_lat does. No flag: two aligned bytes arrive together.
+class PollPair : public FerryPair {
+ public:
+  using FerryPair::FerryPair;
+  static constexpr std::uint64_t kBytes = 2;
+
+  void open(std::uint64_t bytes) override {
+    FerryPair::open(bytes);
+    std::memset(tensor_.data(), 0, kBytes);
+    std::memset(flags_.data(), 0, kBytes);
+    seen_ = 0;
+    answered_ = 0;
+    link_.meet();
+  }
+
+  void give(std::uint32_t) override {
+    auto sent = channel_.write(tensor_, landing_);
+    ++answered_;
+    poll_until(flags_, [this](std::uint16_t now) { return now == answered_; });
+    need(sent.wait(WaitMode::kSpin));
+  }
+
+  bench::Pieces take(std::uint32_t) override {
+    seen_ = poll_until(region_, [this](std::uint16_t now) { return now != seen_; });
+    return whole();
+  }
+
+  void answer(std::uint32_t) override {
+    need(sent_.wait(WaitMode::kSpin));
+    ++answered_;
+    sent_ = channel_.write(std::as_bytes(std::span(&answered_, 1)), peer_flags_);
+  }
+
+ private:
+  template <class Predicate>
+  std::uint16_t poll_until(const Region& region, Predicate enough) {
+    const auto* word = reinterpret_cast<const std::uint16_t*>(region.data());
+    bench::Link::Patience patience;
+    for (;;) {
+      const auto now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+      if (enough(now)) return now;
+      link_.spin(patience);
+    }
+  }
+
+  std::uint16_t seen_ = 0;
+  std::uint16_t answered_ = 0;
+  Transfer sent_;
+};
+
+std::unique_ptr<bench::Pair> make_pair_of(bench::Link& link, const Setting& setting) {
+  if (setting.pattern == "round") return std::make_unique<FerryPair>(link, setting);
+  if (setting.pattern == "poll") return std::make_unique<PollPair>(link, setting);
+  return std::make_unique<StreamPair>(link, setting);
+}
+
 int serve(Setting setting) {
-  // Made before the fork, so that both processes know it.
-  std::array<std::byte, 16> random{};
-  if (!bootstrap::random_bytes(random)) return 1;
-  for (auto byte : random) setting.secret += fmt::format("{:02x}", std::to_integer<int>(byte));
-  auto name = fmt::format("ferry-{}-{}-{}", setting.provider, setting.memory, setting.copy);
-  return bench::serve({.name = name, .what = "this library", .make = [setting](bench::Link& link) {
-                         return std::make_unique<FerryPair>(link, setting);
-                       }});
+  setting.secret = fresh_secret();
+  bench::Program program;
+  program.name = fmt::format("ferry-{}-{}-{}-{}", setting.provider, setting.memory, setting.copy,
+                             setting.pattern);
+  program.what = "this library";
+  program.make = [setting](bench::Link& link) { return make_pair_of(link, setting); };
+  if (setting.pattern == "poll") program.min_bytes = program.max_bytes = PollPair::kBytes;
+  return bench::serve(program);
 }
 
 }  // namespace
@@ -164,6 +266,8 @@ void add_bench_round(CLI::App& app, int& exit_code) {
   command->add_option("--memory", setting->memory)
       ->check(CLI::IsMember({"arena", "own", "inplace"}));
   command->add_option("--copy", setting->copy)->check(CLI::IsMember({"one", "both"}));
+  command->add_option("--pattern", setting->pattern)
+      ->check(CLI::IsMember({"round", "write", "read", "poll"}));
   command->add_option("--lanes", setting->lanes)->check(CLI::Range(1, 64));
   command->callback([setting, &exit_code] { exit_code = serve(*setting); });
 }

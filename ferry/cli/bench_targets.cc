@@ -80,13 +80,12 @@ std::vector<Target> tcp_targets() {
 
 std::vector<Target> verbs_targets() {
   return {
-      // A round carries marks to check its bytes, so 16 B stand for the smallest message.
       {"verbs-small",
-       "verbs, small rounds: at most 1.25x ib_write_lat",
-       "ferry-verbs",
+       "verbs, 2 B written and answered: at most 1.25x ib_write_lat",
+       "ferry-verbs-poll",
        {"ib-write-lat"},
        1,
-       64,
+       2,
        1.25},
       {"verbs-write",
        "verbs: at least 0.95 of ib_write_bw",
@@ -121,11 +120,7 @@ Verdict judge_one(const Target& target, std::uint64_t size, const std::string& d
   Verdict verdict{&target, size, denominator, {}, Outcome::kMet};
   verdict.ratio = ratio_of_pairs(values(*measured.cell(target.numerator, size), target.metric),
                                  values(*measured.cell(denominator, size), target.metric));
-  if (verdict.ratio.low > target.bound && verdict.ratio.count >= kLeastForInterval) {
-    verdict.outcome = Outcome::kMissed;
-  } else if (verdict.ratio.median > target.bound) {
-    verdict.outcome = Outcome::kOpen;
-  }
+  verdict.outcome = outcome_of(verdict.ratio, target.bound);
   return verdict;
 }
 
@@ -145,11 +140,6 @@ std::vector<std::string> denominators_at(const Target& target, std::uint64_t siz
 const std::vector<Target>& all_targets() {
   static const std::vector<Target> kAll = make_targets();
   return kAll;
-}
-
-const char* outcome_name(Outcome outcome) {
-  if (outcome == Outcome::kMet) return "met";
-  return outcome == Outcome::kOpen ? "open" : "MISSED";
 }
 
 std::string best_of(const std::vector<std::string>& variants, std::uint64_t size, Metric metric,

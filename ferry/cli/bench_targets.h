@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ferry/cli/bench_measure.h"
+#include "ferry/cli/bench_outcome.h"
 #include "ferry/cli/bench_stats.h"
 
 namespace ferry::cli {
@@ -30,11 +31,7 @@ struct Target {
 // All targets. This is the one place where they are written down.
 const std::vector<Target>& all_targets();
 
-enum class Outcome { kMet, kOpen, kMissed };
-const char* outcome_name(Outcome outcome);
-
-// One target at one size. Missed: the whole 95 % interval is above the bound. Open: the median is
-// above it, but part of the interval is not, or there are too few repetitions for an interval.
+// One target at one size.
 struct Verdict {
   const Target* target = nullptr;
   std::uint64_t size = 0;

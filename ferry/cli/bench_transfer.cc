@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "ferry/cli/bench_facts.h"
 #include "ferry/cli/bench_measure.h"
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/bench_size.h"
@@ -32,7 +33,7 @@ struct Group {
 const Group kHost = {"shm,tcp", "memcpy,socket,grpc,ucx", "64,4K,64K,1M,16M,128M",
                      "64,4K,64K,1M,16M,128M,512M,1G"};
 // Soft-RoCE takes messages of 8 MiB at most, and so do the programs of perftest on it.
-const Group kVerbs = {"verbs", "perftest", "16,64K,1M", "16,4K,64K,1M,8M"};
+const Group kVerbs = {"verbs", "perftest", "2,16,64K,1M", "2,16,4K,64K,1M,8M"};
 
 struct Flags {
   std::string sizes;
@@ -44,6 +45,7 @@ struct Flags {
   bool quick = false;
   int repeat = 0;
   double seconds = 0;
+  bool no_facts = false;
   bool check = false;
   std::string json;
   std::string html;
@@ -102,6 +104,20 @@ Result<Plan> plan_of(const Flags& flags) {
   return plan;
 }
 
+// What is left for the facts of the time for all of it. They take seconds, sizes take what they
+// get.
+constexpr double kFactsShare = 0.2;
+
+FactPlan fact_plan_of(const Flags& flags, const Plan& plan, double seconds) {
+  FactPlan facts;
+  const auto& providers = flags.providers.empty() ? group_of(flags).providers : flags.providers;
+  if (!flags.no_facts) facts.facts = select_facts(all_facts(), split_list(providers));
+  facts.program = plan.self;
+  facts.repeat = plan.repeat;
+  facts.seconds = seconds;
+  return facts;
+}
+
 // Rewrites one line on a terminal; elsewhere says each size once.
 class ProgressLine {
  public:
@@ -111,6 +127,14 @@ class ProgressLine {
                  size_text(now.size), now.repetition + 1, now.repetitions, now.variant);
     } else if (now.variant.empty()) {
       fmt::print(stderr, "[{}/{}] {}\n", now.size_index + 1, now.sizes, size_text(now.size));
+    }
+    std::fflush(stderr);
+  }
+  void operator()(const Fact& fact, int repetition) const {
+    if (tty_) {
+      fmt::print(stderr, "\r\033[Krepetition {}  {}", repetition + 1, fact.sentence);
+    } else if (repetition == 0) {
+      fmt::print(stderr, "[{}]\n", fact.id);
     }
     std::fflush(stderr);
   }
@@ -126,13 +150,15 @@ void print_report(const Measurements& measured, std::FILE* out) {
   if (measured.interrupted) fmt::print(out, "Interrupted: this is what was measured until then.\n");
   fmt::print(out, "\n{}\n{}", time_table(measured), cpu_table(measured));
   if (const auto ratios = ratio_table(measured); !ratios.empty()) fmt::print(out, "\n{}", ratios);
+  if (const auto facts = fact_table(measured.facts); !facts.empty()) fmt::print(out, "\n{}", facts);
   fmt::print(out, "\n{} checked byte by byte, {} wrong; {:.0f} s.\n",
              size_text(measured.checked_bytes >> 20 << 20), measured.bad, measured.seconds);
   for (const auto& note : measured.notes) fmt::print(out, "note: {}\n", note);
 }
 
 // True when a target was missed.
-bool print_verdicts(const std::vector<Verdict>& verdicts, std::FILE* out) {
+bool print_verdicts(const Measurements& measured, const std::vector<Verdict>& verdicts,
+                    std::FILE* out) {
   if (!verdicts.empty()) fmt::print(out, "\n{}", verdict_table(verdicts));
   const bool open = std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& verdict) {
     return verdict.outcome == Outcome::kOpen;
@@ -144,7 +170,9 @@ bool print_verdicts(const std::vector<Verdict>& verdicts, std::FILE* out) {
                kLeastForInterval);
   for (const auto& line : not_judged(all_targets(), verdicts))
     fmt::print(out, "not judged: {}\n", line);
-  bool missed = false;
+  const auto facts = facts_missed(measured.facts);
+  for (const auto& line : facts) fmt::print(out, "MISSED {}\n", line);
+  bool missed = !facts.empty();
   for (const auto& verdict : verdicts) {
     if (verdict.outcome != Outcome::kMissed) continue;
     missed = true;
@@ -153,6 +181,20 @@ bool print_verdicts(const std::vector<Verdict>& verdicts, std::FILE* out) {
                verdict.denominator);
   }
   return missed;
+}
+
+Measurements measure_all(const Flags& flags, Plan plan, ProgressLine& progress) {
+  auto facts = fact_plan_of(flags, plan, plan.seconds * kFactsShare);
+  if (!facts.facts.empty()) plan.seconds *= 1 - kFactsShare;
+  auto measured = measure(plan, [&](const Progress& now) { progress(now); });
+  if (measured.interrupted) return measured;
+  const auto begun = now_ns();
+  measured.facts =
+      measure_facts(facts, [&](const Fact& fact, int repetition) { progress(fact, repetition); });
+  measured.seconds += static_cast<double>(now_ns() - begun) / 1e9;
+  measured.interrupted = InterruptGuard::interrupted();
+  for (auto& line : facts_left_out(measured.facts)) measured.notes.push_back(std::move(line));
+  return measured;
 }
 
 Result<int> run_transfer(const Flags& flags) {
@@ -168,7 +210,7 @@ Result<int> run_transfer(const Flags& flags) {
 
   InterruptGuard guard;
   ProgressLine progress;
-  const auto measured = measure(plan, [&](const Progress& now) { progress(now); });
+  const auto measured = measure_all(flags, plan, progress);
   progress.clear();
   print_report(measured, out);
   const auto verdicts = judge(all_targets(), measured);
@@ -176,7 +218,7 @@ Result<int> run_transfer(const Flags& flags) {
     FERRY_TRY(write_report(flags.json, json_report(setup, measured, verdicts)));
   if (!flags.html.empty())
     FERRY_TRY(write_report(flags.html, html_report(setup, measured, verdicts)));
-  const bool missed = flags.check && print_verdicts(verdicts, out);
+  const bool missed = flags.check && print_verdicts(measured, verdicts, out);
   if (measured.interrupted) return 130;
   return missed || measured.bad > 0 ? 1 : 0;
 }
@@ -199,6 +241,8 @@ void add_options(CLI::App& command, Flags& flags) {
       ->check(CLI::Range(1, 10000));
   command.add_option("--seconds", flags.seconds, "Time for all of it (900; 50 with --quick)")
       ->check(CLI::PositiveNumber);
+  command.add_flag("--no-facts", flags.no_facts,
+                   "Leave out connect time, look-ups, system calls and eight processes");
   command.add_flag("--check", flags.check, "Exit with 1 and name every target that was missed");
   command.add_option("--json", flags.json, "Write the figures to this file; - is stdout");
   command.add_option("--html", flags.html, "Write a report with plots to this file");

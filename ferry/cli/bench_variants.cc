@@ -53,9 +53,9 @@ std::vector<Variant> ours_of_tcp() {
 }
 
 // The bandwidth tools stream, so ours must: `--pattern` says which way. The latency tool's round is
-// ours.
+// a bare write answered by a bare write; the round with a flag is beside it.
 std::vector<Variant> ours_of_verbs() {
-  const auto stream = [](const std::string& way) {
+  const auto pattern = [](const std::string& way) {
     auto args = ours("verbs", "arena", "one");
     args.insert(args.end(), {"--pattern", way});
     return args;
@@ -64,15 +64,23 @@ std::vector<Variant> ours_of_verbs() {
       {.id = "ferry-verbs",
        .title = "ferry verbs, round",
        .selector = "verbs",
-       .args = ours("verbs", "arena", "one")},
+       .args = ours("verbs", "arena", "one"),
+       .min_bytes = 16},
+      {.id = "ferry-verbs-poll",
+       .title = "ferry verbs, bare writes, polled",
+       .selector = "verbs",
+       .args = pattern("poll"),
+       .max_bytes = 2},
       {.id = "ferry-verbs-write",
        .title = "ferry verbs, stream of writes",
        .selector = "verbs",
-       .args = stream("write")},
+       .args = pattern("write"),
+       .min_bytes = 16},
       {.id = "ferry-verbs-read",
        .title = "ferry verbs, stream of reads",
        .selector = "verbs",
-       .args = stream("read")},
+       .args = pattern("read"),
+       .min_bytes = 16},
   };
 }
 

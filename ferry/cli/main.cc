@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "ferry/base/log.h"
+#include "ferry/cli/bench_fact.h"
 #include "ferry/cli/bench_round.h"
 #include "ferry/cli/bench_transfer.h"
 #include "ferry/cli/doctor.h"
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
   bench->require_subcommand(1);
   ferry::cli::add_bench_transfer(*bench, exit_code);
   ferry::cli::add_bench_round(app, exit_code);
+  ferry::cli::add_bench_fact(app, exit_code);
   CLI11_PARSE(app, argc, argv);
   return exit_code;
 }

@@ -80,6 +80,7 @@ std::string html_report(const Setup& setup, const Measurements& measured,
   return kHead + setup_block(setup, measured) + section("Time", time_plot(measured)) +
          block(time_table(measured)) + section("Ratios", ratio_plots(measured)) +
          block(ratio_table(measured)) + section("CPU", block(cpu_table(measured))) +
+         section("Beside the rounds", block(fact_table(measured.facts))) +
          section("Targets", block(verdict_table(verdicts))) +
          section("Notes", notes_list(measured.notes)) + "</body></html>\n";
 }

@@ -92,6 +92,21 @@ json verdict_json(const Verdict& verdict) {
   return out;
 }
 
+const char* unit_name(Fact::Unit unit) {
+  return unit == Fact::Unit::kTime ? "ns" : unit == Fact::Unit::kCount ? "count" : "ratio";
+}
+
+json fact_json(const FactResult& result) {
+  auto out = estimate_json(estimate(result.values));
+  out.update({{"id", result.fact.id},
+              {"sentence", result.fact.sentence},
+              {"unit", unit_name(result.fact.unit)},
+              {"values", result.values},
+              {"at_most", result.fact.bound},
+              {"verdict", outcome_name(judge_fact(result))}});
+  return out;
+}
+
 }  // namespace
 
 std::string json_report(const Setup& setup, const Measurements& measured,
@@ -100,12 +115,17 @@ std::string json_report(const Setup& setup, const Measurements& measured,
   for (const auto& variant : measured.variants) variants.push_back(variant_json(variant, measured));
   json targets = json::array();
   for (const auto& verdict : verdicts) targets.push_back(verdict_json(verdict));
+  json facts = json::array();
+  for (const auto& result : measured.facts) {
+    if (!result.values.empty()) facts.push_back(fact_json(result));
+  }
   const json report = {{"tool", "ferry bench transfer"},
                        {"setup", setup_json(setup)},
                        {"touch", measured.touch_all ? "all" : "page"},
                        {"sizes", measured.sizes},
                        {"variants", variants},
                        {"ratios", ratios_json(measured)},
+                       {"facts", facts},
                        {"targets", targets},
                        {"notes", measured.notes},
                        {"checked_bytes", measured.checked_bytes},

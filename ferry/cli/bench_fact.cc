@@ -1,0 +1,44 @@
+#include "ferry/cli/bench_fact.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <memory>
+
+#include "ferry/cli/bench_need.h"
+
+namespace ferry::cli {
+namespace {
+
+using Measure = double (*)(const FactSetting&);
+const std::map<std::string, Measure> kMeasures = {{"connect", measure_connect},
+                                                  {"regions", measure_regions},
+                                                  {"syscalls", measure_syscalls},
+                                                  {"crowd", measure_crowd}};
+
+int run_fact(const FactSetting& setting) {
+  try {
+    fmt::print("ok value={}\n", kMeasures.at(setting.name)(setting));
+    return 0;
+  } catch (const std::exception& error) {
+    std::string sentence = error.what();
+    std::replace(sentence.begin(), sentence.end(), '\n', ' ');
+    fmt::print("error {}\n", sentence);
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_bench_fact(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("bench-fact", "One figure for `bench transfer`");
+  command->group("");  // not in --help: `ferry bench transfer` starts it
+  auto setting = std::make_shared<FactSetting>();
+  command->add_option("name", setting->name)->required()->check(CLI::IsMember(kMeasures));
+  command->add_option("--provider", setting->provider);
+  command->add_option("--bytes", setting->bytes)->check(CLI::Range(16, 1 << 20));
+  command->callback([setting, &exit_code] { exit_code = run_fact(*setting); });
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <cstdint>
+#include <string>
+
+namespace ferry::cli {
+
+struct FactSetting {
+  std::string name;
+  std::string provider = "shm";
+  std::uint64_t bytes = 65536;
+};
+
+// Each measures once, with processes of its own, and throws bench::Failure where it cannot.
+
+// Nanoseconds of Device::connect to another process: the median of 20, each from a new device.
+double measure_connect(const FactSetting& setting);
+// Nanoseconds until a process has looked up 1,000 regions that another grants and publishes.
+double measure_regions(const FactSetting& setting);
+// System calls that the threads at both ends make per transfer, once everything is set up.
+double measure_syscalls(const FactSetting& setting);
+// Time per byte of eight processes that write to all others on two cores, over that of two.
+double measure_crowd(const FactSetting& setting);
+
+// Adds the hidden `bench-fact NAME`, which prints `ok value=<number>` or `error <sentence>`.
+void add_bench_fact(CLI::App& app, int& exit_code);
+
+}  // namespace ferry::cli

@@ -1,0 +1,99 @@
+#include "ferry/cli/bench_facts.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "ferry/cli/bench_child.h"
+
+namespace ferry::cli {
+namespace {
+
+FactResult result_of(std::vector<double> values, double bound) {
+  return {{.id = "f", .sentence = "a figure", .unit = Fact::Unit::kCount, .bound = bound},
+          std::move(values),
+          ""};
+}
+
+TEST(BenchFacts, IdsAreUniqueAndEachKnowsItsProgram) {
+  std::set<std::string> ids;
+  for (const auto& fact : all_facts()) {
+    EXPECT_TRUE(ids.insert(fact.id).second) << fact.id;
+    ASSERT_GE(fact.args.size(), 2u);
+    EXPECT_EQ(fact.args[0], "bench-fact");
+  }
+}
+
+TEST(BenchFacts, SelectsByProvider) {
+  for (const auto& fact : select_facts(all_facts(), {"tcp"})) EXPECT_EQ(fact.provider, "tcp");
+  EXPECT_FALSE(select_facts(all_facts(), {"tcp"}).empty());
+  EXPECT_TRUE(select_facts(all_facts(), {"verbs"}).empty());
+}
+
+TEST(BenchFacts, IsMissedOnlyWhenTheWholeIntervalIsAbove) {
+  EXPECT_EQ(judge_fact(result_of({0, 0, 0, 0, 0, 0, 0}, 0)), Outcome::kMet);
+  EXPECT_EQ(judge_fact(result_of({1, 1, 1, 1, 1, 1, 1}, 0)), Outcome::kMissed);
+  EXPECT_EQ(judge_fact(result_of({0, 1, 1, 1, 1, 1, 1}, 0)), Outcome::kOpen);
+  EXPECT_EQ(judge_fact(result_of({1, 1}, 0)), Outcome::kOpen);
+}
+
+TEST(BenchFacts, ReadsAFigureOrTheSentenceWhyNot) {
+  EXPECT_DOUBLE_EQ(parse_fact("ok value=1.5e3").value(), 1500);
+  EXPECT_EQ(parse_fact("error ptrace is refused").error().message(), "ptrace is refused");
+  for (const char* line : {"", "ok", "ok value=", "ok value=1x", "value=1"})
+    EXPECT_FALSE(parse_fact(line).has_value()) << line;
+}
+
+TEST(BenchFacts, TheTableAndTheMissesNameTheFact) {
+  const std::vector<FactResult> results = {result_of({2, 2, 2, 2, 2, 2}, 1)};
+  EXPECT_NE(fact_table(results).find("a figure"), std::string::npos);
+  EXPECT_NE(fact_table(results).find("MISSED"), std::string::npos);
+  ASSERT_EQ(facts_missed(results).size(), 1u);
+  EXPECT_EQ(facts_missed(results)[0].rfind("f: a figure", 0), 0u);
+  EXPECT_EQ(fact_table({}), "");
+}
+
+// A program that prints what its first argument says.
+class BenchFactsProgram : public ::testing::Test {
+ protected:
+  BenchFactsProgram() {
+    char name[] = "/tmp/ferry-facts-XXXXXX";
+    folder_ = mkdtemp(name);
+    std::ofstream(path()) << "#!/bin/sh\necho \"$1\"\n";
+    std::filesystem::permissions(path(), std::filesystem::perms::owner_all);
+  }
+  ~BenchFactsProgram() override { std::filesystem::remove_all(folder_); }
+  std::string path() const { return folder_ + "/program"; }
+
+  std::vector<FactResult> run(const std::vector<std::string>& answers, int repeat) {
+    FactPlan plan;
+    for (const auto& answer : answers) plan.facts.push_back({.id = answer, .args = {answer}});
+    plan.program = path();
+    plan.repeat = repeat;
+    InterruptGuard guard;
+    return measure_facts(plan, [this](const Fact& fact, int) { order_ += fact.id.back(); });
+  }
+
+  std::string folder_;
+  std::string order_;
+};
+
+TEST_F(BenchFactsProgram, TakesTurnsInEachRepetition) {
+  const auto results = run({"ok value=1", "ok value=2"}, 2);
+  EXPECT_EQ(order_, "1212");
+  EXPECT_EQ(results[0].values, (std::vector<double>{1, 1}));
+  EXPECT_EQ(results[1].values, (std::vector<double>{2, 2}));
+}
+
+TEST_F(BenchFactsProgram, WhatFailedOnceIsNotAskedAgainAndIsNoted) {
+  const auto results = run({"error no tracing here", "ok value=2"}, 3);
+  EXPECT_EQ(order_, "e222");
+  ASSERT_EQ(facts_left_out(results).size(), 1u);
+  EXPECT_NE(facts_left_out(results)[0].find("no tracing here"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ferry::cli
