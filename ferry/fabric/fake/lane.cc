@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "ferry/fabric/fake/lane_internal.h"
@@ -247,17 +248,19 @@ void FakeLane::complete(Job& job, Step outcome) {
     Dice::instance().lost.add();
     return;
   }
-  completions_.push_back({job.sequence, std::move(outcome.error), outcome.value});
+  completions_.push_back({job.sequence, outcome.error, outcome.value, job.fate.shuffle});
   if (job.fate.duplicate_completion) completions_.push_back(completions_.back());
-  if (job.fate.shuffle) {
-    auto other = Dice::instance().random(completions_.size());
-    std::swap(completions_[other], completions_.back());
-  }
 }
 
 int FakeLane::deliver_completions() {
   auto arrived = std::exchange(completions_, {});
-  for (auto& completion : arrived) {
+  std::vector<std::size_t> order(arrived.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (auto& place : order) {
+    if (arrived[place].shuffle) std::swap(place, order[Dice::instance().random(order.size())]);
+  }
+  for (std::size_t place : order) {
+    auto& completion = arrived[place];
     Status status;
     if (completion.error) status = tl::unexpected<Error>(*completion.error);
     end(completion.sequence, std::move(status), completion.value);

@@ -56,6 +56,7 @@ class FakeLane final : public Lane, public Loop::Source {
     std::uint64_t sequence;
     std::optional<Error> error;
     std::uint64_t value;
+    bool shuffle;
   };
   struct Step {
     bool executed = false;
