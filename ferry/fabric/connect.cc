@@ -9,10 +9,12 @@ namespace ferry::fabric {
 
 // Joins the peer at the endpoint, or finds the session that already did.
 Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoint_text,
-                                                        Deadline deadline) {
+                                                        Deadline deadline, bool& found) {
   auto target = FERRY_TRY(bootstrap::Endpoint::parse(endpoint_text));
   auto name = target.to_string();
-  if (auto known = control->find(name)) return known;
+  auto known = control->find(name);
+  found = known != nullptr;
+  if (found) return known;
   auto socket = FERRY_TRY(bootstrap::connect_tcp(target, deadline));
   bootstrap::Hello mine;
   mine.device = id.bytes;
@@ -57,7 +59,17 @@ Result<Channel> DeviceCore::connect(std::string_view target, const ConnectOption
   if (closed_.load()) return fail(Code::kCancelled, "the device was closed");
   auto limit = std::chrono::duration_cast<Nanos>(std::chrono::seconds(10) * options.patience);
   auto deadline = given.deadline.ns() != 0 ? given.deadline : Deadline::after(limit);
-  auto session = FERRY_TRY(session_to(target, deadline));
+  for (;;) {
+    bool found = false;
+    auto session = FERRY_TRY(session_to(target, deadline, found));
+    auto made = open_channel(session, given, deadline);
+    // A session that was there already may have been about to end; then a new one is worth a try.
+    if (made || !found || session->alive() || deadline.expired()) return made;
+  }
+}
+
+Result<Channel> DeviceCore::open_channel(const std::shared_ptr<Session>& session,
+                                         const ConnectOptions& given, Deadline deadline) {
   auto [provider, why] = FERRY_TRY(choose(*session));
   auto count = static_cast<std::uint32_t>(options.lanes_per_peer);
   auto first = given.lane.value_or(session->next_lane(count));

@@ -90,7 +90,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Status start();
   void open_providers();
   bool on_own_thread() const;
-  Result<std::shared_ptr<Session>> session_to(std::string_view endpoint, Deadline deadline);
+  // `found`: it was there already.
+  Result<std::shared_ptr<Session>> session_to(std::string_view endpoint, Deadline deadline,
+                                              bool& found);
+  Result<Channel> open_channel(const std::shared_ptr<Session>& session,
+                               const ConnectOptions& options, Deadline deadline);
   Result<std::pair<Provider*, std::string>> choose(const Session& session) const;
   void mender() FERRY_NO_THREAD_SAFETY_ANALYSIS;
 
