@@ -3,6 +3,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/secret.h"
+#include "ferry/fabric/shm/segment_internal.h"
 #include "ferry/fabric/shm/shm_provider_internal.h"
 
 // How a lane is made. The connecting end asks for a token over the control connection, makes the
@@ -13,19 +14,19 @@ namespace ferry::fabric::shm {
 
 namespace {
 
-Result<Fd> new_lane_segment(Mapping& mapping) {
+Result<Fd> new_lane_segment(std::shared_ptr<const Mapping>& mapping) {
   auto fd = FERRY_TRY(sealed_memfd("ferry-lane", kLaneSegment));
-  mapping = FERRY_TRY(Mapping::shared(fd.get(), kLaneSegment));
-  auto* words = reinterpret_cast<LaneWords*>(mapping.data());
+  mapping = FERRY_TRY(map_segment(fd, kLaneSegment));
+  auto* words = reinterpret_cast<LaneWords*>(mapping->data());
   words->magic = LaneWords::kMagic;
   words->version = LaneWords::kVersion;
   return fd;  // the rings of fresh zero pages are empty
 }
 
-Result<Mapping> open_lane_segment(const Fd& fd) {
+Result<std::shared_ptr<const Mapping>> open_lane_segment(const Fd& fd) {
   FERRY_TRY(check_segment(fd.get(), kLaneSegment));
-  auto mapping = FERRY_TRY(Mapping::shared(fd.get(), kLaneSegment));
-  const auto* words = reinterpret_cast<const LaneWords*>(mapping.data());
+  auto mapping = FERRY_TRY(map_segment(fd, kLaneSegment));
+  const auto* words = reinterpret_cast<const LaneWords*>(mapping->data());
   if (words->magic != LaneWords::kMagic || words->version != LaneWords::kVersion)
     return fail(Code::kInvalidArgument, "the peer's lane segment has an unknown layout");
   return mapping;
@@ -74,7 +75,7 @@ Result<std::shared_ptr<Lane>> ShmProvider::join(std::shared_ptr<ShmLane> lane,
                                                 const ShmSource& source, const Offer& offer,
                                                 const JoinToken& token, std::int32_t pid,
                                                 Deadline deadline) {
-  Mapping segment;
+  std::shared_ptr<const Mapping> segment;
   auto segment_fd = FERRY_TRY(new_lane_segment(segment));
   auto socket = FERRY_TRY(connect_local(offer.socket_name));
   FERRY_TRY(check_peer(socket.get(), offer_.uid, pid));

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "ferry/base/log.h"
+#include "ferry/fabric/shm/alias_internal.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/lane_internal.h"
 
@@ -59,6 +60,7 @@ ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& erro
   if (!admits(word, flag->offset, sizeof flag->value, Rights::kWrite) ||
       !peer_->stands(flag->region))
     return Attempt::kRefused;
+  about_to_store(flag->region.address + flag->offset);
   __atomic_store_n(reinterpret_cast<std::uint64_t*>(word.base + flag->offset), flag->value,
                    __ATOMIC_RELEASE);
   return Attempt::kDone;
@@ -116,6 +118,7 @@ ShmLane::Attempt ShmLane::try_atomic(const Request& request, std::uint64_t& foun
       !peer_->stands(request.remote))
     return Attempt::kRefused;
   auto* word = reinterpret_cast<std::uint64_t*>(view.base + request.offset);
+  about_to_store(request.remote.address + request.offset);
   if (request.verb == Verb::kFetchAdd) {
     found = __atomic_fetch_add(word, request.operand, __ATOMIC_SEQ_CST);
   } else {
@@ -123,6 +126,7 @@ ShmLane::Attempt ShmLane::try_atomic(const Request& request, std::uint64_t& foun
     __atomic_compare_exchange_n(word, &found, request.operand, false, __ATOMIC_SEQ_CST,
                                 __ATOMIC_SEQ_CST);
   }
+  have_loaded(request.remote.address + request.offset);
   return Attempt::kDone;
 }
 

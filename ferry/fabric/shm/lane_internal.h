@@ -35,7 +35,8 @@ class ShmLane final : public Lane {
   ~ShmLane() override;
 
   // The segment is there and the peer's end is known: the lane is up from now on.
-  Status start(Mapping segment, std::uint32_t peer_loop, std::uint32_t peer_index);
+  Status start(std::shared_ptr<const Mapping> segment, std::uint32_t peer_loop,
+               std::uint32_t peer_index);
 
   Transfer post(Request& request) override;
   Result<std::size_t> take_message(std::span<std::byte> into) override;
@@ -54,11 +55,11 @@ class ShmLane final : public Lane {
  private:
   // Exists once the lane has started.
   struct Wires {
-    Wires(Mapping mapped, int way, std::uint32_t loop, std::uint32_t index, memory::RingWriter out,
-          memory::RingReader in, memory::RingWriter stream_out, memory::RingReader replies_in,
-          memory::RingReader stream_in, memory::RingWriter replies_out, const GrantTable& grants,
-          std::uint32_t session);
-    Mapping segment;
+    Wires(std::shared_ptr<const Mapping> mapped, int way, std::uint32_t loop, std::uint32_t index,
+          memory::RingWriter out, memory::RingReader in, memory::RingWriter stream_out,
+          memory::RingReader replies_in, memory::RingReader stream_in,
+          memory::RingWriter replies_out, const GrantTable& grants, std::uint32_t session);
+    std::shared_ptr<const Mapping> segment;
     OneWay& outward;
     OneWay& inward;
     std::uint32_t peer_loop;

@@ -14,14 +14,14 @@ OneWay& way_of(const Mapping& segment, int way) {
 
 }  // namespace
 
-ShmLane::Wires::Wires(Mapping mapped, int way, std::uint32_t loop, std::uint32_t index,
-                      memory::RingWriter out, memory::RingReader in, memory::RingWriter stream_out,
-                      memory::RingReader replies_in, memory::RingReader stream_in,
-                      memory::RingWriter replies_out, const GrantTable& grants,
-                      std::uint32_t session)
+ShmLane::Wires::Wires(std::shared_ptr<const Mapping> mapped, int way, std::uint32_t loop,
+                      std::uint32_t index, memory::RingWriter out, memory::RingReader in,
+                      memory::RingWriter stream_out, memory::RingReader replies_in,
+                      memory::RingReader stream_in, memory::RingWriter replies_out,
+                      const GrantTable& grants, std::uint32_t session)
     : segment(std::move(mapped)),
-      outward(way_of(segment, way)),
-      inward(way_of(segment, 1 - way)),
+      outward(way_of(*segment, way)),
+      inward(way_of(*segment, 1 - way)),
       peer_loop(loop),
       peer_index(index),
       messages_out(out),
@@ -45,14 +45,15 @@ ShmLane::~ShmLane() {
   for (auto key : mapped_) peer_->let_go(key);
 }
 
-Status ShmLane::start(Mapping segment, std::uint32_t peer_loop, std::uint32_t peer_index) {
+Status ShmLane::start(std::shared_ptr<const Mapping> segment, std::uint32_t peer_loop,
+                      std::uint32_t peer_index) {
   LockGuard<Mutex> closing(close_lock_);
   if (closed_) return tl::unexpected<Error>(cause());
   if (wires_ != nullptr) return fail(Code::kAlreadyExists, "the lane has started already");
   if (peer_loop >= peer_->loops())
     return fail(Code::kInvalidArgument, "the peer's lane is on loop {} of {}", peer_loop,
                 peer_->loops());
-  auto ring = [&](std::size_t at, std::size_t size) { return part(segment, at, size); };
+  auto ring = [&](std::size_t at, std::size_t size) { return part(*segment, at, size); };
   auto out = FERRY_TRY(memory::RingWriter::open(ring(message_ring_at(way_), kMessageRing)));
   auto in = FERRY_TRY(memory::RingReader::open(ring(message_ring_at(1 - way_), kMessageRing)));
   auto stream_out = FERRY_TRY(memory::RingWriter::open(ring(stream_ring_at(way_), kStreamRing)));
