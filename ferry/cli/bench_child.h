@@ -24,13 +24,15 @@ class RoundChild {
   // Writes one line and reads one line. After a failure the child is of no more use.
   Result<std::string> ask(const std::string& line, Deadline deadline);
 
+  // The next line that it says, asked or not.
+  Result<std::string> read_line(Deadline deadline);
+
   // Asks it to quit, and kills its process group when it has not within a second.
   void stop();
   void kill_now();
 
  private:
   RoundChild(pid_t pid, Fd in, Fd out) : pid_(pid), in_(std::move(in)), out_(std::move(out)) {}
-  Result<std::string> read_line(Deadline deadline);
   bool reaped_within(Nanos span);
 
   pid_t pid_ = -1;

@@ -46,7 +46,7 @@ std::vector<Fact> make_facts() {
 Result<double> measure_once(const Fact& fact, const std::string& program) {
   auto child = FERRY_TRY(RoundChild::start(program, fact.args));
   // It measures as soon as it is started and reads no command.
-  const auto line = FERRY_TRY(child.ask("run", Deadline::after(120s)));
+  const auto line = FERRY_TRY(child.read_line(Deadline::after(120s)));
   child.stop();
   return parse_fact(line);
 }

@@ -151,8 +151,7 @@ void print_report(const Measurements& measured, std::FILE* out) {
   fmt::print(out, "\n{}\n{}", time_table(measured), cpu_table(measured));
   if (const auto ratios = ratio_table(measured); !ratios.empty()) fmt::print(out, "\n{}", ratios);
   if (const auto facts = fact_table(measured.facts); !facts.empty()) fmt::print(out, "\n{}", facts);
-  fmt::print(out, "\n{} checked byte by byte, {} wrong; {:.0f} s.\n",
-             size_text(measured.checked_bytes >> 20 << 20), measured.bad, measured.seconds);
+  fmt::print(out, "\n{}; {:.0f} s.\n", checked_text(measured), measured.seconds);
   for (const auto& note : measured.notes) fmt::print(out, "note: {}\n", note);
 }
 

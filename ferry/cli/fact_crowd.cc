@@ -29,7 +29,7 @@ constexpr int kBursts = 3;
 constexpr auto kPatience = 30s;
 constexpr std::size_t kFlagBytes = 64;
 // What all processes together write in a burst.
-constexpr std::uint64_t kBurstBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kBurstBytes = std::uint64_t{128} << 20;
 
 // Tensor `index` of a process goes to the (index + 1)th process after it, over again when there are
 // fewer. It lands in the receiver's slot `index`, so every slot has one writer.

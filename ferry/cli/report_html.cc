@@ -29,8 +29,7 @@ std::string setup_block(const Setup& setup, const Measurements& measured) {
   for (const auto& line : setup_lines(setup)) text += line + "\n";
   text += fmt::format("round    A gives B a tensor, B reads {}, B answers\n",
                       measured.touch_all ? "every line" : "one byte per page");
-  text += fmt::format("checked  {} byte by byte, {} wrong\n",
-                      size_text(measured.checked_bytes >> 20 << 20), measured.bad);
+  text += fmt::format("bytes    {}\n", checked_text(measured));
   if (measured.interrupted) text += "The run was interrupted: figures are incomplete.\n";
   return block(text);
 }

@@ -140,6 +140,13 @@ std::vector<Comparison> comparisons(const Measurements& measured) {
   return found;
 }
 
+std::string checked_text(const Measurements& measured) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  const auto bytes = measured.checked_bytes;
+  return fmt::format("{} checked byte by byte, {} wrong",
+                     size_text(bytes < kMiB ? bytes : bytes / kMiB * kMiB), measured.bad);
+}
+
 std::string ratio_text(const Estimate& ratio) {
   return fmt::format("{} ({}..{})", plain_ratio(ratio.median), plain_ratio(ratio.low),
                      plain_ratio(ratio.high));

@@ -31,6 +31,8 @@ struct Comparison {
 // Those of which both sides were measured at some size.
 std::vector<Comparison> comparisons(const Measurements& measured);
 
+// "5 GiB checked byte by byte, 0 wrong"
+std::string checked_text(const Measurements& measured);
 // "1.07 (1.02..1.11)"
 std::string ratio_text(const Estimate& ratio);
 double cpu_seconds_per_gb(const Cell& cell, std::uint64_t size);
