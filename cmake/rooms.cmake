@@ -4,7 +4,7 @@
 set(FERRY_LIBRARY_ROOMS base bootstrap memory fabric)
 
 # What the library uses and its users need not see. Tests and private headers do.
-set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::URING PkgConfig::VERBS)
+set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::VERBS)
 
 function(ferry_room_files out suffix)
   set(files)

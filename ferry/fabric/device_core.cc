@@ -59,6 +59,8 @@ Status check_providers(std::string_view list) {
   }
 }
 
+constexpr int kFirstLooks = 256;  // a few hundred nanoseconds
+
 Status check(const Options& options) {
   FERRY_TRY(check_providers(options.provider));
   if (options.completion_queues < 1 || options.completion_queues > 64)
@@ -223,6 +225,10 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
   auto over = [&] {
     return reached() || (channel != nullptr && (channel->failed() || !channel->session().alive()));
   };
+  // Where the peer itself stores the flag, most arrive before it pays to start making progress.
+  if (channel != nullptr && mode != WaitMode::kSleep && channel->lane().capabilities().maps_peer)
+    for (int look = 0; look < kFirstLooks; ++look)
+      if (reached()) return {};
   loop.wait_until(over, deadline, mode);
   if (reached()) return {};
   if (channel != nullptr) {

@@ -47,7 +47,6 @@ struct Options {
   int traffic_class = 0;
   int service_level = 0;
 
-  bool tcp_uring = true;  // use io_uring where the kernel allows it
 };
 
 }  // namespace ferry::fabric

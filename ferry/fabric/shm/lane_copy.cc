@@ -38,7 +38,7 @@ Status ShmLane::copy_in(const Request& request, std::byte* to) {
 Status ShmLane::copy_large(const Request& request, std::byte* to) {
   Share share = share_of(to, request.local, request.length);
   const auto* block = shared_->context->find_block(request.local, request.length);
-  bool shareable = block != nullptr && block->fd >= 0;
+  bool shareable = shared_->context->options->shm_help && block != nullptr && block->fd >= 0;
   if (shareable && wires_->job_token.try_take()) {
     auto status = copy_shared(request, share, *block);
     wires_->job_token.give_back();
