@@ -95,6 +95,26 @@ class Tool {
   std::int64_t cpu_ns_ = 0;
 };
 
+#if defined(__x86_64__)
+constexpr bool kCounts = true;
+std::uint64_t cycles() { return __builtin_ia32_rdtsc(); }
+#else
+constexpr bool kCounts = false;
+std::uint64_t cycles() { return 0; }
+#endif
+
+// Nanoseconds of one count of the processor's clock, over the time since it was made.
+class CycleClock {
+ public:
+  double ns_per_cycle() const {
+    return static_cast<double>(now_ns() - since_ns_) / static_cast<double>(cycles() - since_);
+  }
+
+ private:
+  std::int64_t since_ns_ = now_ns();
+  std::uint64_t since_ = cycles();
+};
+
 // The numbers of the line that begins with the size, as perftest prints its results.
 std::optional<std::vector<double>> result_row(const std::string& text, std::uint64_t bytes) {
   std::istringstream lines(text);
@@ -139,18 +159,22 @@ class Perftest {
                                     "-n",  std::to_string(rounds),
                                     "-p",  std::to_string(port_)};
     if (!latency()) all.push_back("--report_gbits");
+    // It guesses the clock's rate, and prints `inf` where it cannot, as on emulated processors.
+    if (counts()) all.push_back("--report-cycles");
     return all;
   }
   bool latency() const { return tool_ == "ib_write_lat"; }
+  bool counts() const { return latency() && kCounts; }
 
-  // size, iterations, then: peak, average Gb/s, rate; or: min, max, typical, average us, ...
+  // size, iterations, then: peak, average Gb/s, rate; or: min, max, typical, average us or cycles
   std::string line(const std::string& text, std::uint64_t bytes, std::uint64_t rounds,
                    std::int64_t cpu) const {
     const auto row = result_row(text, bytes);
     if (!row) throw Failure("cannot read what " + tool_ + " printed: " + last_line(text));
     const double value = latency() ? (*row)[4] : (*row)[3];
     if (!(value > 0)) throw Failure(tool_ + " printed no figure");
-    const double one_ns = latency() ? 2 * value * 1000 : static_cast<double>(bytes) * 8 / value;
+    const double unit_ns = counts() ? clock_.ns_per_cycle() : 1000;
+    const double one_ns = latency() ? 2 * value * unit_ns : static_cast<double>(bytes) * 8 / value;
     return "ok ns=" + std::to_string(std::llround(one_ns * static_cast<double>(rounds))) +
            " cpu_ns=" + std::to_string(cpu) + " checked=0 bad=0";
   }
@@ -165,6 +189,7 @@ class Perftest {
   }
 
   std::string tool_;
+  CycleClock clock_;
   int port_ = 18'600;
 };
 
