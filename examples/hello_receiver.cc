@@ -10,7 +10,7 @@ int main() {
   options.secret = "hello, only an example";   // who knows it may join
   auto device = ferry::Device::open(options);  // shared memory or TCP, as the peer can
   if (!device) return std::fprintf(stderr, "%s\n", device.error().to_string().c_str()), 1;
-  auto region = device->allocate(64);  // zeroed memory that peers can be let at
+  auto region = device->allocate(64);  // memory that peers can be let at
   if (!region) return std::fprintf(stderr, "%s\n", region.error().to_string().c_str()), 1;
   auto grant = device->grant(*region, ferry::Rights::kWrite);    // peers may write it, not read it
   if (!grant || !device->publish("greeting", *grant)) return 1;  // they find it by this name

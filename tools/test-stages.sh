@@ -21,9 +21,15 @@ stages=(
 # name | seconds | stages | command, from the build's bin folder. Time is tripled under a sanitizer.
 programs=(
   "unit          | 120 | release asan tsan | ferry_unit_tests"
-  "contract fake | 120 | release asan tsan | ferry_contract_tests --provider=fake"
-  "contract shm  | 120 | release asan tsan | ferry_contract_tests --provider=shm"
-  "contract tcp  | 120 | release asan tsan | ferry_contract_tests --provider=tcp"
+  "contract fake | 120 | release           | ferry_contract_tests --provider=fake"
+  "contract shm  | 240 | release           | ferry_contract_tests --provider=shm"
+  "contract tcp  | 240 | release           | ferry_contract_tests --provider=tcp"
+  "contract fake | 120 | asan              | ferry_contract_tests --provider=fake --random-ops=10000"
+  "contract shm  | 240 | asan              | ferry_contract_tests --provider=shm --random-ops=10000"
+  "contract tcp  | 240 | asan              | ferry_contract_tests --provider=tcp --random-ops=10000"
+  "contract fake | 120 | tsan              | ferry_contract_tests --provider=fake --scale=5 --random-ops=2000"
+  "contract shm  | 120 | tsan              | ferry_contract_tests --provider=shm --scale=5 --random-ops=2000 --peer-mode=same-process"
+  "contract tcp  | 120 | tsan              | ferry_contract_tests --provider=tcp --scale=5 --random-ops=2000 --peer-mode=same-process"
   "process       | 240 | release asan      | ferry_process_tests"
   "cli           | 120 | release           | ferry_cli_tests"
   "rounds        | 120 | release           | ferry_round_tests"
@@ -32,17 +38,17 @@ programs=(
 # name | options of tools/rdma-vm | seconds | command, run on every host by bash from the release build's
 # bin folder; it finds RDMA_HOST, RDMA_ADDRESS and RDMA_PEER in its environment
 guest_programs=(
-  "contract verbs, one guest  | --hosts 1               | 240 | ./ferry_contract_tests --provider=verbs"
+  "contract verbs, one guest  | --hosts 1               | 300 | ./ferry_contract_tests --provider=verbs --peer-mode=same-process --scale=20 --patience=5 --random-ops=1000"
   "contract verbs, two guests | --hosts 2 --ends-with 1 | 240 | two_guests"
 )
 # Host 2 serves the suite that host 1 runs, once host 2 listens.
 two_guests='case $RDMA_HOST in
   1) for try in {1..100}; do (exec 3<>/dev/tcp/$RDMA_PEER/7000) 2>/dev/null && break; sleep 0.2; done
-     ./ferry_contract_tests --provider=verbs --listen=$RDMA_ADDRESS:0 --connect=$RDMA_PEER:7000 ;;
-  2) ./ferry_contract_tests --provider=verbs --serve-at=$RDMA_ADDRESS:7000 ;;
+     ./ferry_contract_tests --provider=verbs --scale=20 --patience=5 --random-ops=1000 --listen=$RDMA_ADDRESS:0 --connect=$RDMA_PEER:7000 ;;
+  2) ./ferry_contract_tests --provider=verbs --patience=5 --serve-at=$RDMA_ADDRESS:7000 ;;
 esac'
 
-tests="test" # folder of the tests that span files and processes
+tests="tests" # folder of the tests that span files and processes
 fuzz_seconds=10
 
 # field N LINE: the Nth field of a table line, without the blanks around it.

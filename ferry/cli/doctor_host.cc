@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/io_uring.h>
 #include <linux/membarrier.h>

@@ -38,7 +38,8 @@ struct Copy {
   RemoteAt remote;
 };
 
-// One lane to one peer. Thread-safe. Operations are one-sided: the peer's program takes no part.
+// One lane to one peer. Thread-safe, but for close(), moving and destruction: no other call may be
+// running on this object then. Operations are one-sided: the peer's program takes no part.
 //
 // On every verb: the local bytes are the library's until the completion, which fires exactly once,
 // also on failure and on close. Operations on one channel may complete in any order, except that

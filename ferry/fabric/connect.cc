@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/hello.h"
@@ -6,6 +9,10 @@
 #include "ferry/fabric/device_core_internal.h"
 
 namespace ferry::fabric {
+
+namespace {
+constexpr std::size_t kMaxUnaccepted = 4096;
+}
 
 // Joins the peer at the endpoint, or finds the session that already did.
 Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoint_text,
@@ -100,11 +107,20 @@ Result<Channel> DeviceCore::accept(Deadline deadline) {
 }
 
 void DeviceCore::accepted(std::shared_ptr<ChannelCore> core) {
+  std::deque<std::shared_ptr<ChannelCore>> dropped;  // ends after the lock is gone
   {
     LockGuard<Mutex> guard(lock_);
-    if (closed_.load()) return;
-    accepted_.push_back(std::move(core));
-    accepted_count_.fetch_add(1);
+    // Nobody will want those whose peer has died meanwhile, and peers cannot fill our memory.
+    auto dead = std::stable_partition(accepted_.begin(), accepted_.end(),
+                                      [](const auto& waiting) { return waiting->lane().up(); });
+    dropped.assign(std::make_move_iterator(dead), std::make_move_iterator(accepted_.end()));
+    accepted_.erase(dead, accepted_.end());
+    if (closed_.load() || accepted_.size() >= kMaxUnaccepted) {
+      dropped.push_back(std::move(core));
+    } else {
+      accepted_.push_back(std::move(core));
+    }
+    accepted_count_.store(accepted_.size());
   }
   control->loop().notify();
 }

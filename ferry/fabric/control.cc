@@ -2,6 +2,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/socket.h"
@@ -19,7 +21,7 @@ constexpr auto kNewcomerLimit = std::chrono::seconds(5);
 
 Result<std::unique_ptr<Control>> Control::open(DeviceCore& device) {
   std::unique_ptr<Control> control(new Control(device));
-  control->loop_ = FERRY_TRY(Loop::open("ferry-control", device.options.spin));
+  control->loop_ = FERRY_TRY(Loop::open("ferry-control", device.options.spin, true));
   FERRY_TRY(control->listen());
   control->loop_->add(control.get());
   return control;
@@ -107,11 +109,19 @@ void Control::accept_on_loop() {
   }
 }
 
+// Those who stall give way to those who come.
+void Control::drop_oldest_newcomer_on_loop() {
+  auto oldest = std::min_element(newcomers_.begin(), newcomers_.end(), [](auto& a, auto& b) {
+    return a.second.deadline < b.second.deadline;
+  });
+  loop_->unwatch(oldest->first);
+  newcomers_.erase(oldest);
+  device_.peers_refused.add();
+}
+
 void Control::welcome_on_loop(Fd socket) {
-  if (newcomers_.size() >= kMaxNewcomers || shut_.load(std::memory_order_relaxed)) {
-    device_.peers_refused.add();
-    return;
-  }
+  if (shut_.load(std::memory_order_relaxed)) return;
+  if (newcomers_.size() >= kMaxNewcomers) drop_oldest_newcomer_on_loop();
   bootstrap::Hello mine;
   mine.device = device_.id.bytes;
   auto number = next_number();

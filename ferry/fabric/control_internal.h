@@ -56,6 +56,7 @@ class Control final : private Loop::Source {
   bool has_pending() const override;
 
   void accept_on_loop();
+  void drop_oldest_newcomer_on_loop();
   void welcome_on_loop(Fd socket);
   void advance_on_loop(int fd);
   Status step_on_loop(Newcomer& newcomer);

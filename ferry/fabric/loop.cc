@@ -67,10 +67,11 @@ struct Loop::Watch {
   std::uint64_t cookie;
 };
 
-Result<std::unique_ptr<Loop>> Loop::open(std::string name, Nanos spin) {
+Result<std::unique_ptr<Loop>> Loop::open(std::string name, Nanos spin, bool watches) {
   std::unique_ptr<Loop> loop(new Loop);
   loop->name_ = std::move(name);
   loop->spin_ = spin;
+  loop->watches_only_ = watches;
   loop->epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!loop->epoll_) return fail_errno(errno, "creating the epoll of {}", loop->name_);
   loop->event_ = Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -205,7 +206,7 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
   for (unsigned turn = 1;; ++turn) {
     for (int look = 0; look < kLooks; ++look)
       if (ready()) return true;
-    if (try_progress() != 0) continue;
+    if (work_now() != 0) continue;
     if (turn % 32 == 0 || mode == WaitMode::kSleep) {
       if (ready()) return true;
       auto now = now_ns();
@@ -279,16 +280,20 @@ bool Loop::pending() {
   return any;
 }
 
-void Loop::wait_for_events(int timeout_ms) {
+int Loop::work_now() { return watches_only_ ? wait_for_events(0) : try_progress(); }
+
+int Loop::wait_for_events(int timeout_ms) {
   epoll_event events[16];
   int count = epoll_wait(epoll_.get(), events, 16, timeout_ms);
-  if (count <= 0) return;
+  if (count <= 0) return 0;
   // A rung bell counts as work: a flag may have been stored for a waiter on another loop.
   int work = with_token([&] {
     for (int i = 0; i < count; ++i) handle(events[i].data.u64, events[i].events);
     return progress_holding_token() + static_cast<int>(tell_others_.load());
   });
+  if (watches_only_) work += count;
   if (work != 0) after_progress();
+  return work;
 }
 
 void Loop::handle(std::uint64_t which, std::uint32_t events) {
@@ -303,6 +308,13 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
     if (which < watches_.size() && watches_[which] != nullptr) found = *watches_[which];
   }
   if (found.source != nullptr) found.source->ready_on_loop(found.cookie, events);
+}
+
+// Questions come in series: the next one is answered without a wake-up.
+void Loop::linger() {
+  SpinBudget budget(spin_ * 2);
+  while (budget.spin_again())
+    if (wait_for_events(0) != 0) budget.restart();
 }
 
 void Loop::poller() {
@@ -320,8 +332,10 @@ void Loop::poller() {
     Bell& bell = *bell_.load(std::memory_order_relaxed);
     bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
     if (&bell != &private_bell_) heavy_fence();
+    int work = 0;
     if (nothing_to_do())
-      wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);
+      work = wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);
+    if (work != 0 && watches_only_) linger();
     bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
   }
 }

@@ -54,7 +54,9 @@ class Loop {
     virtual bool has_pending() const { return false; }
   };
 
-  static Result<std::unique_ptr<Loop>> open(std::string name, Nanos spin);
+  // A waiter spins for `spin` before it sleeps. A loop that `watches` has its work behind watched
+  // fds only: spinning then means asking them, and the poller spins too after it has found work.
+  static Result<std::unique_ptr<Loop>> open(std::string name, Nanos spin, bool watches = false);
   ~Loop();
 
   // After remove() has returned, no method of the source is running or will run.
@@ -110,12 +112,15 @@ class Loop {
   bool nothing_to_do();
   bool pending();
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
-  void wait_for_events(int timeout_ms);
+  int wait_for_events(int timeout_ms);
+  int work_now();
+  void linger();
   void handle(std::uint64_t which, std::uint32_t events);
 
   struct Watch;
   std::string name_;
   Nanos spin_{};
+  bool watches_only_ = false;
   Fd epoll_;
   Fd event_;
   Bell private_bell_;

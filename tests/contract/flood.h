@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 

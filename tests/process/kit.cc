@@ -1,4 +1,4 @@
-#include "test/process/kit.h"
+#include "tests/process/kit.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "ferry/ferry.h"
-#include "test/contract/leaks.h"
+#include "tests/contract/leaks.h"
 
 // What every file of the suite shares: the settings of the run, a pair of connected devices, and
 // the check that nothing is left behind.

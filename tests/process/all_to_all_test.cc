@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "test/process/kit.h"
+#include "tests/process/kit.h"
 
 namespace ferry::process {
 namespace {

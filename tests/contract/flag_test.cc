@@ -3,7 +3,7 @@
 #include <thread>
 #include <tuple>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

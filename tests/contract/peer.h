@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ferry/base/fd.h"
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 

@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "ferry/fabric/fake/provider.h"
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

@@ -1,7 +1,7 @@
 #include <array>
 #include <tuple>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <thread>
 
-#include "test/contract/flood.h"
-#include "test/contract/peer.h"
+#include "tests/contract/flood.h"
+#include "tests/contract/peer.h"
 
 namespace ferry::contract {
 namespace {

@@ -1,7 +1,7 @@
 #include <cstring>
 #include <thread>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

@@ -1,7 +1,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

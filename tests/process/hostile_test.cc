@@ -8,7 +8,7 @@
 #include "ferry/bootstrap/frame.h"
 #include "ferry/bootstrap/hello.h"
 #include "ferry/fabric/session_internal.h"
-#include "test/process/kit.h"
+#include "tests/process/kit.h"
 
 namespace ferry::process {
 namespace {

@@ -2,7 +2,7 @@
 #include <set>
 #include <thread>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

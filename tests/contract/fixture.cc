@@ -1,4 +1,4 @@
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 #include <atomic>
 #include <cstring>

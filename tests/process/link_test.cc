@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "test/process/kit.h"
+#include "tests/process/kit.h"
 
 namespace ferry::process {
 namespace {

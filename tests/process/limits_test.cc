@@ -2,8 +2,8 @@
 
 #include <sys/resource.h>
 
-#include "test/contract/leaks.h"
-#include "test/process/kit.h"
+#include "tests/contract/leaks.h"
+#include "tests/process/kit.h"
 
 namespace ferry::process {
 namespace {

@@ -1,7 +1,7 @@
 #include <thread>
 
-#include "test/contract/flood.h"
-#include "test/contract/peer.h"
+#include "tests/contract/flood.h"
+#include "tests/contract/peer.h"
 
 namespace ferry::contract {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <thread>
 
-#include "test/contract/peer.h"
+#include "tests/contract/peer.h"
 
 extern char** environ;
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "test/contract/peer.h"
+#include "tests/contract/peer.h"
 
 namespace ferry::contract {
 

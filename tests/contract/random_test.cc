@@ -3,7 +3,7 @@
 #include <random>
 #include <thread>
 
-#include "test/contract/fixture.h"
+#include "tests/contract/fixture.h"
 
 namespace ferry::contract {
 namespace {

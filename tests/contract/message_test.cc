@@ -2,8 +2,8 @@
 #include <deque>
 #include <thread>
 
-#include "test/contract/fixture.h"
-#include "test/contract/flood.h"
+#include "tests/contract/fixture.h"
+#include "tests/contract/flood.h"
 
 namespace ferry::contract {
 namespace {

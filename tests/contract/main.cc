@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "ferry/base/log.h"
-#include "test/contract/fixture.h"
-#include "test/contract/peer.h"
+#include "tests/contract/fixture.h"
+#include "tests/contract/peer.h"
 
 namespace {
 
