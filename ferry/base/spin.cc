@@ -13,15 +13,22 @@ void SpinLock::wait_a_little(int spins) {
 }
 
 bool SpinBudget::check_clock() {
-  constexpr std::int64_t kDescheduled = 200'000;  // 64 pauses take a few microseconds at most
-  auto now = now_ns();
+  constexpr std::int64_t kOthersRan = 20'000;  // 64 pauses and a yield take a few microseconds
+  constexpr unsigned kMostTurns = 200;         // of others, before it is plain that this takes long
   if (start_ == 0) {
-    start_ = last_ = now;
+    start_ = last_ = now_ns();
+    gave_way_ = 0;
     return budget_ > 0;
   }
-  descheduled_ = now - last_ > kDescheduled;
+  if (polite_) sched_yield();
+  auto now = now_ns();
+  if (now - last_ > kOthersRan) {
+    start_ += now - last_;
+    ++gave_way_;
+    if (!polite_) sched_yield();  // the core was taken away: it is wanted
+  }
   last_ = now;
-  return !descheduled_ && now - start_ < budget_;
+  return now - start_ < budget_ && gave_way_ < kMostTurns;
 }
 
 }  // namespace ferry

@@ -62,12 +62,13 @@ class FERRY_SCOPED_CAPABILITY LockGuard {
   Lock& lock_;
 };
 
-// How long a waiter spins before it sleeps. More runnable threads than cores make spinning a loss,
-// so a spinner that finds its core wanted by others (its own spin takes far longer than it should)
-// gives up early.
+// How long a waiter spins before it sleeps. Only its own time counts: with more runnable threads
+// than cores, a polite spinner offers its core to the others every few microseconds, which is a far
+// cheaper way to let them bring what it waits for than to sleep and be woken.
 class SpinBudget {
  public:
-  explicit SpinBudget(Nanos budget) : budget_(budget.count()) {}
+  explicit SpinBudget(Nanos budget, bool polite = false)
+      : budget_(budget.count()), polite_(polite) {}
   // True while it pays to spin once more; relaxes the core.
   bool spin_again() {
     cpu_relax();
@@ -75,17 +76,16 @@ class SpinBudget {
     return check_clock();
   }
   void restart() { start_ = 0; }
-  // Whether the last spin_again() said no because the core was taken away meanwhile.
-  bool descheduled() const { return descheduled_; }
 
  private:
   static constexpr unsigned kCheckEvery = 64;
   bool check_clock();
   std::int64_t budget_;
+  bool polite_;
   std::int64_t start_ = 0;
   std::int64_t last_ = 0;
   unsigned count_ = 0;
-  bool descheduled_ = false;
+  unsigned gave_way_ = 0;
 };
 
 }  // namespace ferry

@@ -16,7 +16,12 @@ Transfer refused(Request& request, Error error) {
 
 Status closed() { return fail(Code::kFailedPrecondition, "the channel is closed; connect again"); }
 
-// What the caller can be told without asking the peer.
+bool fits(const Request& request, Rights need) {
+  return allows(request.remote.rights, need) && request.offset <= request.remote.length &&
+         request.length <= request.remote.length - request.offset;
+}
+
+// What the caller can be told without asking the peer: why it does not fit.
 Status check(const Request& request, Rights need) {
   if (!allows(request.remote.rights, need))
     return fail(Code::kPermissionDenied, "the grant allows {:#x}, and {:#x} is needed",
@@ -29,6 +34,17 @@ Status check_word(const RemoteRegion& region, std::uint64_t offset, const char* 
     return fail(Code::kInvalidArgument, "{} needs a word that is aligned to 8 bytes, not at {:#x}",
                 what, region.address + offset);
   return check_range(offset, 8, region.length);
+}
+
+bool word_fits(const RemoteAt& word) {
+  return (word.region.address + word.offset) % 8 == 0 && word.offset <= word.region.length &&
+         word.region.length - word.offset >= 8;
+}
+
+Status check_flag(const RemoteAt& flag) {
+  if (!allows(flag.region.rights, Rights::kWrite))
+    return fail(Code::kPermissionDenied, "the flag's grant is read-only");
+  return check_word(flag.region, flag.offset, "a flag");
 }
 
 }  // namespace
@@ -63,8 +79,8 @@ Transfer Channel::write(std::span<const std::byte> local, RemoteAt remote, OpOpt
   request.offset = remote.offset;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
-  if (auto status = check(request, Rights::kWrite); !status)
-    return refused(request, status.error());
+  if (!fits(request, Rights::kWrite))
+    return refused(request, check(request, Rights::kWrite).error());
   return post(request);
 }
 
@@ -121,12 +137,10 @@ Transfer Channel::write_flagged(std::span<const std::byte> local, RemoteAt remot
   request.flag = &word;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
-  if (auto status = check(request, Rights::kWrite); !status)
-    return refused(request, status.error());
-  if (auto status = check_word(flag.region, flag.offset, "a flag"); !status)
-    return refused(request, status.error());
-  if (!allows(flag.region.rights, Rights::kWrite))
-    return refused(request, fail(Code::kPermissionDenied, "the flag's grant is read-only").value());
+  if (!fits(request, Rights::kWrite))
+    return refused(request, check(request, Rights::kWrite).error());
+  bool flag_fits = allows(flag.region.rights, Rights::kWrite) && word_fits(flag);
+  if (!flag_fits) return refused(request, check_flag(flag).error());
   return post(request);
 }
 
@@ -139,8 +153,8 @@ Transfer Channel::fetch_add(RemoteAt word, std::uint64_t addend, OpOptions optio
   request.operand = addend;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
-  if (auto status = check(request, Rights::kAtomic); !status)
-    return refused(request, status.error());
+  if (!fits(request, Rights::kAtomic))
+    return refused(request, check(request, Rights::kAtomic).error());
   if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
     return refused(request, status.error());
   return post(request);
@@ -157,8 +171,8 @@ Transfer Channel::compare_swap(RemoteAt word, std::uint64_t expected, std::uint6
   request.operand = desired;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
-  if (auto status = check(request, Rights::kAtomic); !status)
-    return refused(request, status.error());
+  if (!fits(request, Rights::kAtomic))
+    return refused(request, check(request, Rights::kAtomic).error());
   if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
     return refused(request, status.error());
   return post(request);

@@ -23,6 +23,8 @@ constexpr std::int64_t kTickNs = 10'000'000;
 constexpr std::int64_t kUserRecentNs = 1'000'000;
 constexpr std::uint64_t kParkMs = 2;
 constexpr int kIdleMs = 100;
+constexpr int kMostLingering = 1000;
+constexpr unsigned kAskEvery = 256;  // turns of a spinning waiter, some ten microseconds
 
 bool register_membarrier() {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
@@ -202,7 +204,7 @@ void Loop::notify() {
 
 bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
-  SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_);
+  SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_, mode == WaitMode::kAdaptive);
   for (unsigned turn = 1;; ++turn) {
     for (int look = 0; look < kLooks; ++look)
       if (ready()) return true;
@@ -213,14 +215,11 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
       user_seen_.store(now, std::memory_order_relaxed);
       if (now >= deadline.ns()) return false;
       tick(now);
+      // Sources try what is hot by themselves; the rest is asked for now and then.
+      if (turn % kAskEvery == 0) wait_for_events(0);
     }
     if (budget.spin_again()) continue;
-    if (mode == WaitMode::kSpin) {
-      // The budget ends early when this core is wanted by others too.
-      if (budget.descheduled()) sched_yield();
-    } else {
-      sleep_once(ready, deadline);
-    }
+    if (mode != WaitMode::kSpin) sleep_once(ready, deadline);
     budget.restart();
   }
 }
@@ -312,9 +311,12 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
 
 // Questions come in series: the next one is answered without a wake-up.
 void Loop::linger() {
-  SpinBudget budget(spin_ * 2);
-  while (budget.spin_again())
-    if (wait_for_events(0) != 0) budget.restart();
+  SpinBudget budget(spin_ * 2, true);
+  for (int answered = 0; answered < kMostLingering && budget.spin_again();) {
+    if (wait_for_events(0) == 0) continue;
+    ++answered;
+    budget.restart();
+  }
 }
 
 void Loop::poller() {

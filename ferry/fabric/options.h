@@ -46,7 +46,6 @@ struct Options {
   int verbs_gid = -1;        // -1: chosen (RoCE v2, routable first)
   int traffic_class = 0;
   int service_level = 0;
-
 };
 
 }  // namespace ferry::fabric
