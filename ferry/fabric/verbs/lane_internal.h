@@ -25,7 +25,7 @@ struct Work {
   std::uint64_t flag_value = 0;
   PeerGrant* target = nullptr;       // none for messages
   PeerGrant* flag_target = nullptr;  // flagged writes
-  Buffer* bounce = nullptr;          // a copy of a small payload
+  Buffer* bounce = nullptr;          // what the device sees of a small unregistered payload
   std::int64_t cancel_seen = 0;
   std::uint32_t lkey = 0;
   bool notify = false;
@@ -36,6 +36,10 @@ struct Work {
       memory::RegistrationCache::Lease) std::byte lease[sizeof(memory::RegistrationCache::Lease)];
 
   bool started() const { return posted != 0 || payload_posted; }
+  // Where the device finds the local bytes.
+  std::uint64_t source() const {
+    return reinterpret_cast<std::uint64_t>(bounce != nullptr ? bounce->data : local);
+  }
 };
 
 // Operations that wait, oldest first.
@@ -48,6 +52,11 @@ struct OperationList {
     op->next = nullptr;
     (tail == nullptr ? head : tail->next) = op;
     tail = op;
+  }
+  void push_front(Operation* op) {
+    op->next = head;
+    head = op;
+    if (tail == nullptr) tail = op;
   }
   Operation* pop() {
     Operation* op = std::exchange(head, head->next);

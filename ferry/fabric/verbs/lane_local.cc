@@ -19,10 +19,9 @@ Status VerbsLane::map_local(Operation& op, const Request& request) {
       return {};
     }
   }
-  if (!reads && work.length <= kMaxMessage) {
+  if (work.length <= kMaxMessage) {  // copying is cheaper than registering
     work.bounce = FERRY_TRY(shared_.buffers.take());
-    std::memcpy(work.bounce->data, work.local, work.length);
-    work.local = work.bounce->data;
+    if (!reads) std::memcpy(work.bounce->data, work.local, work.length);
     work.lkey = work.bounce->lkey;
     return {};
   }
@@ -51,7 +50,11 @@ void VerbsLane::drop_user(PeerGrant* grant) {
 void VerbsLane::end(Operation* op, Status status, std::uint64_t value) {
   auto& work = op->scratch<Work>();
   if (work.leased) std::launder(reinterpret_cast<Lease*>(work.lease))->~Lease();
-  if (work.bounce != nullptr) shared_.buffers.give(work.bounce);
+  if (work.bounce != nullptr) {
+    if (status && op->verb() == Verb::kRead)
+      std::memcpy(work.local, work.bounce->data, work.length);
+    shared_.buffers.give(work.bounce);
+  }
   drop_user(work.target);
   drop_user(work.flag_target);
   queue_.operation_ended();

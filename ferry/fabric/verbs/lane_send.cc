@@ -73,11 +73,13 @@ VerbsLane::Asks VerbsLane::use_grants(Work& work, const Request& request) {
   return asks;
 }
 
+// An operation that was posted may have ended, and be another one's, before post returns: it is
+// taken off its list before it is tried.
 void VerbsLane::pump_held(Failures& failures) {
   while (!held_.empty()) {
-    auto step = advance(held_.head, failures);
-    if (step == Step::kWait || step == Step::kHold) return;
-    held_.pop();
+    Operation* op = held_.pop();
+    auto step = advance(op, failures);
+    if (step == Step::kWait || step == Step::kHold) return held_.push_front(op);
   }
 }
 
@@ -89,12 +91,14 @@ void VerbsLane::pump(Failures& failures) {
   return_credits();
   pump_held(failures);
   while (!waits_.empty()) {
-    Operation* op = waits_.head;
+    Operation* op = waits_.pop();
     bool ordered = op->verb() == Verb::kMessage || op->scratch<Work>().flag_target != nullptr;
     auto step = ordered && !held_.empty() ? Step::kHold : advance(op, failures);
-    if (step == Step::kWait) break;
-    waits_.pop();
     if (step == Step::kHold) held_.push(op);
+    if (step == Step::kWait) {
+      waits_.push_front(op);
+      break;
+    }
   }
   bool owing = owed_.load(std::memory_order_relaxed) >= kLaneCredits / 2;
   waiting_.store(!waits_.empty() || !held_.empty() || !binds_.empty() || owing,
@@ -180,8 +184,7 @@ VerbsLane::Step VerbsLane::add_payload(Operation* op, Burst& burst) {
   request.wr.rdma.rkey = work.target->rkey;
   request.wr.rdma.remote_addr = work.target->region.address + work.offset + piece.offset;
   if (piece.length > 0) {
-    *request.sg_list = {reinterpret_cast<std::uint64_t>(work.local) + piece.offset, piece.length,
-                        work.lkey};
+    *request.sg_list = {work.source() + piece.offset, piece.length, work.lkey};
     request.num_sge = 1;
     if (writes && work.length <= inline_bytes_) request.send_flags |= IBV_SEND_INLINE;
   }
@@ -242,8 +245,7 @@ VerbsLane::Step VerbsLane::add_message(Operation* op, Burst& burst) {
   request.imm_data = htonl(immediate(Immediate::Kind::kMessage));
   request.send_flags |= IBV_SEND_SOLICITED;
   if (work.length > 0) {
-    *request.sg_list = {reinterpret_cast<std::uint64_t>(work.local),
-                        static_cast<std::uint32_t>(work.length), work.lkey};
+    *request.sg_list = {work.source(), static_cast<std::uint32_t>(work.length), work.lkey};
     request.num_sge = 1;
     if (work.length <= inline_bytes_) request.send_flags |= IBV_SEND_INLINE;
   }
