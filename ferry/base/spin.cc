@@ -25,7 +25,6 @@ bool SpinBudget::check_clock() {
   if (now - last_ > kOthersRan) {
     start_ += now - last_;
     ++gave_way_;
-    if (!polite_) sched_yield();  // the core was taken away: it is wanted
   }
   last_ = now;
   return now - start_ < budget_ && gave_way_ < kMostTurns;
