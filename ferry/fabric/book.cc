@@ -46,7 +46,7 @@ void Book::look_up(std::string_view name, std::uint32_t owner, Deadline deadline
     } else if (waiters_.size() >= limit_) {
       now = fail(Code::kResourceExhausted, "too many peers wait for names ({})", limit_);
     } else {
-      waiters_.emplace(name, Waiter{owner, deadline, std::move(answer)});
+      waiters_.emplace(name, Waiter{owner, deadline, answer});
     }
   }
   if (now) answer(*std::move(now));

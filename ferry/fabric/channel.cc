@@ -50,6 +50,9 @@ Status check_flag(const RemoteAt& flag) {
 }  // namespace
 
 Transfer ChannelCore::post(Request& request) {
+  static std::byte nothing{};
+  if (request.local == nullptr)
+    request.local = &nothing;  // of empty copies; memcpy wants none null
   auto transfer = lane().post(request);
   // Still here: the lane ended the request at once, and has left the callback to us.
   if (__builtin_expect(static_cast<bool>(request.callback), 0)) request.callback(transfer.wait());

@@ -78,7 +78,8 @@ TEST_P(ShmLanes, WritesAndReadsEverySize) {
     auto sent = some_bytes(size, static_cast<unsigned>(size));
     auto written = pair.to_b.write(sent, {target.grant, 5 % (size + 1)}).wait();
     ASSERT_TRUE(written) << written.error().to_string();
-    EXPECT_EQ(std::memcmp(target.region.data() + 5 % (size + 1), sent.data(), size), 0) << size;
+    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), target.region.data() + 5 % (size + 1)))
+        << size;
     std::vector<std::byte> got(size);
     auto read = pair.to_b.read(got, {target.grant, 5 % (size + 1)}).wait();
     ASSERT_TRUE(read) << read.error().to_string();

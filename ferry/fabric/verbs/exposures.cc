@@ -25,6 +25,19 @@ void refuse(VerbsLane& lane, const RemoteRegion& asked, const Error& error) {
 
 }  // namespace
 
+Exposures::Revocation::~Revocation() {
+  count->fetch_sub(1, std::memory_order_relaxed);
+  quiet();
+  LockGuard<Mutex> guard(done->lock);
+  done->yes = true;
+  done->changed.notify_all();
+}
+
+void Exposures::Done::wait(Deadline deadline) {
+  LockGuard<Mutex> guard(lock);
+  while (!yes && !deadline.expired()) changed.wait_for(lock, deadline.left());
+}
+
 int access_of(Rights rights) {
   int access = 0;
   if (allows(rights, Rights::kRead)) access |= IBV_ACCESS_REMOTE_READ;
@@ -61,6 +74,7 @@ void Exposures::answer(VerbsLane& lane, const GrantTable::Grant& grant, std::uin
 }
 
 void Exposures::resolve(const std::shared_ptr<VerbsLane>& lane, const RemoteRegion& asked) {
+  hearer_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   auto grant = grants_.check(asked, 0, 0, Rights::kNone, lane->session_number());
   if (!grant) return refuse(*lane, asked, grant.error());
   {
@@ -165,6 +179,7 @@ void Exposures::drop_lane(VerbsLane& lane) {
 void Exposures::revoke(const GrantTable::Grant& grant, std::function<void()> quiet) {
   std::vector<std::shared_ptr<VerbsLane>> holders;
   std::shared_ptr<Revocation> revocation;
+  auto done = std::make_shared<Done>();
   {
     LockGuard<Mutex> guard(lock_);
     auto list = by_key_.find(grant.key);
@@ -172,7 +187,7 @@ void Exposures::revoke(const GrantTable::Grant& grant, std::function<void()> qui
       // Nobody ever asked: nothing to take back.
     } else {
       revoking_.fetch_add(1, std::memory_order_relaxed);
-      revocation.reset(new Revocation{std::move(quiet), &revoking_});
+      revocation.reset(new Revocation{quiet, &revoking_, done});
       for (auto& exposure : list->second) {
         exposure->revocation = revocation;
         exposure->let_go_by = now_ns() + patience_.count();
@@ -182,6 +197,9 @@ void Exposures::revoke(const GrantTable::Grant& grant, std::function<void()> qui
   }
   if (revocation == nullptr) return quiet();
   for (auto& lane : holders) lane->tell(notice_of(Notice::Kind::kForget, grant));
+  revocation.reset();
+  if (hearer_.load(std::memory_order_relaxed) != std::this_thread::get_id())
+    done->wait(Deadline::after(patience_ / 10));
 }
 
 void Exposures::tick(std::int64_t now) {

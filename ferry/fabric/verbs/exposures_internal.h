@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -34,20 +36,26 @@ class Exposures {
   // The lane is down: nothing can come through it any more. Before its queue pair is destroyed.
   void drop_lane(VerbsLane& lane);
 
+  // Waits a little for the peers' answers, unless it is called on the thread that hears them: so
+  // that when it returns, requests fail by name and no lane has to break over them.
   void revoke(const GrantTable::Grant& grant, std::function<void()> quiet);
   bool revoking() const { return revoking_.load(std::memory_order_relaxed) != 0; }
   // Takes the lanes of peers that do not let go in time.
   void tick(std::int64_t now);
 
  private:
+  struct Done {
+    Mutex lock;
+    std::condition_variable_any changed;
+    bool yes FERRY_GUARDED_BY(lock) = false;
+    void wait(Deadline deadline);
+  };
   // Calls `quiet` when the last exposure of a revoked grant is gone.
   struct Revocation {
     std::function<void()> quiet;
     std::atomic<std::size_t>* count;
-    ~Revocation() {
-      count->fetch_sub(1, std::memory_order_relaxed);
-      quiet();
-    }
+    std::shared_ptr<Done> done;
+    ~Revocation();
   };
   // Members die bottom up: the window, what it lies on, then the word that all is quiet.
   struct Exposure {
@@ -75,6 +83,7 @@ class Exposures {
   const GrantTable& grants_;
   Nanos patience_;
   std::atomic<std::size_t> revoking_{0};
+  std::atomic<std::thread::id> hearer_{};  // the thread that brings the peers' notices
   Mutex lock_;
   std::unordered_map<std::uint64_t, List> by_key_ FERRY_GUARDED_BY(lock_);
 };
