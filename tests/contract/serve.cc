@@ -21,8 +21,8 @@ class Servant {
  public:
   Servant(Device& device, Channel channel)
       : device_(device), channel_(std::move(channel)), thread_([this] { run(); }) {}
+  // The channel has ended, or the device was closed, which ends it.
   ~Servant() {
-    channel_.close();
     thread_.join();
     for (auto& [name, piece] : pieces_) (void)device_.withdraw(name);
   }
@@ -174,6 +174,7 @@ int serve(bool announce) {
     }
     std::erase_if(servants, [](const auto& servant) { return servant->ended(); });
   }
+  device->close();
   servants.clear();
   return 0;
 }

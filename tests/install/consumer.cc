@@ -6,8 +6,9 @@
 #include <cstring>
 
 ferry::Status run() {
-  auto receiver = FERRY_TRY(ferry::Device::open({.provider = "tcp", .secret = "install"}));
-  auto sender = FERRY_TRY(ferry::Device::open({.provider = "tcp", .secret = "install"}));
+  auto receiver =
+      FERRY_TRY(ferry::Device::open({.provider = "tcp", .secret = "only for this test"}));
+  auto sender = FERRY_TRY(ferry::Device::open({.provider = "tcp", .secret = "only for this test"}));
   auto source = FERRY_TRY(sender.allocate(64));
   auto target = FERRY_TRY(receiver.allocate(64));
   auto grant = FERRY_TRY(receiver.grant(target, ferry::Rights::kWrite));
