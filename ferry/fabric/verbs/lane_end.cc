@@ -80,10 +80,8 @@ VerbsLane::Received VerbsLane::received_on_loop(const ibv_wc& completion, Buffer
                         : immediate.error());
     return Received::kDone;
   }
-  if (immediate->credits != 0) {
-    LockGuard<SpinLock> guard(lock_);
-    credits_ += immediate->credits;
-  }
+  if (immediate->credits != 0)
+    credits_back_.fetch_add(immediate->credits, std::memory_order_seq_cst);
   switch (immediate->kind) {
     case Immediate::Kind::kMessage: {
       LockGuard<SpinLock> guard(inbox_lock_);

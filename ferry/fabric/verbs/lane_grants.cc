@@ -91,6 +91,16 @@ void VerbsLane::bind(ibv_mw* window, ibv_mr* memory, std::uint32_t rkey,
   }
 }
 
+bool VerbsLane::lock_soon() {
+  constexpr int kMaxMissed = 10;
+  if (!lock_.try_lock()) {
+    if (++locks_missed_ < kMaxMissed) return false;
+    lock_.lock();
+  }
+  locks_missed_ = 0;
+  return true;
+}
+
 void VerbsLane::tick_on_loop(std::int64_t now) {
   const auto grace = shared_.patient(std::chrono::milliseconds(100)).count();
   Failures failures;
@@ -108,10 +118,10 @@ void VerbsLane::tick_on_loop(std::int64_t now) {
     failures.push_back({&op, expired ? deadline_error() : cancelled_error()});
     return true;
   };
-  {
-    LockGuard<SpinLock> guard(lock_);
+  if (wants_pump() && lock_soon()) {
     unqueue_if(give_up);
-    if (!failures.empty()) pump(failures);
+    pump(failures);
+    lock_.unlock();
   }
   ring_.walk([&](const SendSlot& slot) {
     if (slot.kind == SendSlot::Kind::kOperation && slot.last) give_up(*slot.op);

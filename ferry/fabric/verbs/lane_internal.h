@@ -116,7 +116,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   void pump_on_loop();
   void tick_on_loop(std::int64_t now);
   void take_down_on_loop();
-  bool wants_pump() const { return waiting_.load(std::memory_order_relaxed); }
+  bool wants_pump() const { return waiting_.load(std::memory_order_seq_cst); }
   bool doomed() const { return doomed_.load(std::memory_order_acquire); }
   // Has the loop take the lane down for this reason. Any thread; the first reason counts.
   void doom(Error cause);
@@ -163,6 +163,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   // lane_send.cc: onto the send queue.
   Asks use_grants(Work& work, const Request& request) FERRY_REQUIRES(lock_);
   void pump_held(Failures& failures) FERRY_REQUIRES(lock_);
+  void pump_once(Failures& failures) FERRY_REQUIRES(lock_);
   void pump(Failures& failures) FERRY_REQUIRES(lock_);
   Step advance(Operation* op, Failures& failures) FERRY_REQUIRES(lock_);
   Result<Step> ready(Operation& op) FERRY_REQUIRES(lock_);
@@ -178,6 +179,10 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   bool flush(Burst& burst) FERRY_REQUIRES(lock_);
   void return_credits() FERRY_REQUIRES(lock_);
   std::uint32_t immediate(Immediate::Kind kind) FERRY_REQUIRES(lock_);
+
+  // Whoever posts holds the lock while the device takes the request, which is a long system call on
+  // software devices. The loop does not wait for it, unless it was sent away often. False: later.
+  bool lock_soon() FERRY_TRY_ACQUIRE(true, lock_) FERRY_NO_THREAD_SAFETY_ANALYSIS;
 
   // lane_grants.cc: takes the operations that `condition` holds for out of those that wait.
   template <class F>
@@ -209,7 +214,9 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   std::atomic<bool> greeted_{false};
   std::atomic<bool> established_{false};  // the device knows it: it hears when the lane breaks
   std::atomic<std::uint32_t> owed_{0};    // credits to give back
-  Operation* culprit_ = nullptr;          // whose failure takes the lane down; loop only
+  std::atomic<std::uint32_t> credits_back_{0};  // that the peer has returned
+  Operation* culprit_ = nullptr;                // whose failure takes the lane down; loop only
+  int locks_missed_ = 0;                        // loop only
 
   SpinLock doom_lock_;
   std::shared_ptr<const Error> doom_ FERRY_GUARDED_BY(doom_lock_);
@@ -225,6 +232,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   OperationList held_ FERRY_GUARDED_BY(lock_);
   std::vector<Bind> binds_ FERRY_GUARDED_BY(lock_);  // that wait for room
   std::uint32_t credits_ FERRY_GUARDED_BY(lock_) = 0;
+  bool no_room_ FERRY_GUARDED_BY(lock_) = false;  // why the oldest in waits_ waits
 
   SpinLock inbox_lock_;
   Buffer* oldest_ FERRY_GUARDED_BY(inbox_lock_) = nullptr;

@@ -83,11 +83,13 @@ void VerbsLane::pump_held(Failures& failures) {
   }
 }
 
-void VerbsLane::pump(Failures& failures) {
+void VerbsLane::pump_once(Failures& failures) {
+  no_room_ = false;
   while (!binds_.empty() && ring_.room() > 0) {
     post_bind(binds_.front());
     binds_.erase(binds_.begin());
   }
+  credits_ += credits_back_.exchange(0, std::memory_order_relaxed);
   return_credits();
   pump_held(failures);
   while (!waits_.empty()) {
@@ -100,9 +102,19 @@ void VerbsLane::pump(Failures& failures) {
       break;
     }
   }
-  bool owing = owed_.load(std::memory_order_relaxed) >= kLaneCredits / 2;
-  waiting_.store(!waits_.empty() || !held_.empty() || !binds_.empty() || owing,
-                 std::memory_order_relaxed);
+}
+
+void VerbsLane::pump(Failures& failures) {
+  for (bool again = true; again;) {
+    pump_once(failures);
+    bool owing = owed_.load(std::memory_order_relaxed) >= kLaneCredits / 2;
+    bool waiting = !waits_.empty() || !held_.empty() || !binds_.empty() || owing;
+    // First tell the loop that something waits, then look whether what it waits for has come
+    // meanwhile: the loop does the reverse.
+    waiting_.store(waiting, std::memory_order_seq_cst);
+    again = waiting && ((no_room_ && ring_.room() > kReserve) ||
+                        (!held_.empty() && credits_back_.load(std::memory_order_seq_cst) != 0));
+  }
 }
 
 // Whether the operation may go out: kMore; or kWait: its grants are not known yet.
@@ -140,7 +152,8 @@ VerbsLane::Step VerbsLane::advance(Operation* op, Failures& failures) {
     Burst burst;
     auto step = Step::kMore;
     while (step == Step::kMore && burst.count < kBurst) {
-      step = ring_.room() > kReserve ? add_next(op, burst) : Step::kWait;
+      no_room_ = ring_.room() <= kReserve;
+      step = no_room_ ? Step::kWait : add_next(op, burst);
     }
     if (burst.count > 0 && !flush(burst)) return step == Step::kPosted ? step : Step::kWait;
     if (step != Step::kMore) return step;

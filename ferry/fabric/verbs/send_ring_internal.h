@@ -35,7 +35,7 @@ class SendRing {
   std::uint64_t posted() const { return posted_.load(std::memory_order_relaxed); }
   std::uint32_t room() const {
     return depth() -
-           static_cast<std::uint32_t>(posted() - retired_.load(std::memory_order_acquire));
+           static_cast<std::uint32_t>(posted() - retired_.load(std::memory_order_seq_cst));
   }
   bool empty() const {
     return retired_.load(std::memory_order_relaxed) == posted_.load(std::memory_order_acquire);
@@ -60,7 +60,7 @@ class SendRing {
     if (number - first >= posted_.load(std::memory_order_acquire) - first) return false;
     for (; first <= number; ++first) {
       each(slots_[first & (depth() - 1)], first);
-      retired_.store(first + 1, std::memory_order_release);
+      retired_.store(first + 1, std::memory_order_seq_cst);  // before a look at who waits for room
     }
     return true;
   }
