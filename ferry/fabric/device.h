@@ -58,7 +58,7 @@ class Device {
   std::string endpoint() const;
   DeviceId id() const;
 
-  // 64-aligned memory from the device's arenas, not cleared: the fastest kind for every provider.
+  // Zeroed, 64-aligned memory from the device's arenas: the fastest kind for every provider.
   Result<Region> allocate(std::size_t bytes, Rights rights = Rights::kAll);
   // The user's own memory; it must stay mapped until the region is gone.
   Result<Region> register_memory(std::span<std::byte> memory, Rights rights = Rights::kAll);
