@@ -327,7 +327,8 @@ void RegistrationCache::Impl::listen() {
   for (;;) {
     // Sleeps until there is work: the one wait here that has no deadline.
     if (::poll(fds, 2, -1) < 0) continue;
-    if (fds[1].revents != 0) {
+    std::uint64_t rings = 0;
+    if (::read(stop_listening_.get(), &rings, sizeof rings) > 0) {
       // Before anybody joins this thread: joining unmaps a stack, which may be watched memory.
       userfault_.reset();
       return;
