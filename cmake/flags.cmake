@@ -11,6 +11,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety)
 endif()
 
+if(CMAKE_UNITY_BUILD)
+  # Several sources as one, for speed. What that makes look wrong is right in the builds without it.
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+  add_compile_options(-Wno-shadow -Wno-unused-function $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
+
 if(FERRY_SANITIZE)
   add_compile_options(-fsanitize=${FERRY_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FERRY_SANITIZE})

@@ -9,7 +9,6 @@
 namespace ferry::bootstrap {
 namespace {
 
-const Secret kSecret = *Secret::from_text("a secret of the whole cluster");
 const Secret kOther = *Secret::from_text("a secret of another cluster");
 
 TEST(HelloHostileTest, AWrongSecretIsNamedOnBothSides) {

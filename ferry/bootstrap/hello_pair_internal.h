@@ -11,6 +11,10 @@
 // For tests: the two sides of a handshake, with every byte between them in sight.
 namespace ferry::bootstrap {
 
+inline Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
+
+inline const Secret kSecret = *Secret::from_text("a secret of the whole cluster");
+
 inline Hello connector_hello() {
   Hello hello;
   hello.purpose = Purpose::kLane;

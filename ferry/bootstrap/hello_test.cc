@@ -8,8 +8,6 @@
 namespace ferry::bootstrap {
 namespace {
 
-const Secret kSecret = *Secret::from_text("a secret of the whole cluster");
-
 // Opening, proof and hello of the example in docs/wire/bootstrap.md.
 constexpr const char* kGoldenConnector =
     "46525259010001000101010101010101010101010101010101010101010101010101010101010101"

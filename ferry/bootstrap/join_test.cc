@@ -11,8 +11,6 @@
 namespace ferry::bootstrap {
 namespace {
 
-const Secret kSecret = *Secret::from_text("a secret of the whole cluster");
-
 class JoinTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -24,8 +22,6 @@ class JoinTest : public ::testing::Test {
     acceptor_ = std::move(*accept_tcp(listener->get()));
     ASSERT_TRUE(acceptor_);
   }
-  static Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
-
   // Runs the acceptor on a thread of its own; closes its socket at the end, as servers do.
   std::future<Result<Joined>> accept_with(const Secret& secret, const Admit& admit = {}) {
     return std::async(std::launch::async, [this, secret, admit] {

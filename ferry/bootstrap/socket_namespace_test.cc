@@ -13,14 +13,14 @@
 #include "ferry/bootstrap/socket.h"
 
 // What needs a network of its own: each test runs in a child process in a new network namespace.
+#include "ferry/bootstrap/hello_pair_internal.h"
+
 namespace ferry::bootstrap {
 namespace {
 
 constexpr int kPassed = 0;
 constexpr int kFailed = 1;
 constexpr int kCannotTry = 2;
-
-Deadline soon() { return Deadline::after(std::chrono::seconds(20)); }
 
 bool set_loopback(bool up) {
   ifreq request{};

@@ -10,13 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "ferry/bootstrap/hello_pair_internal.h"
+
 namespace ferry::bootstrap {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-Deadline soon() { return Deadline::after(seconds(20)); }
 
 int option(int fd, int level, int name) {
   int value = -1;

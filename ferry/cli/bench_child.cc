@@ -38,6 +38,7 @@ Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& arg
   std::vector<std::string> words = {path};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 

@@ -17,7 +17,7 @@ namespace {
 using fabric::OpOptions;
 using fabric::RemoteAt;
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kRoundPatience = std::chrono::seconds(60);
 
 struct Setting {
   std::string provider = "shm";
@@ -41,7 +41,7 @@ class FerryPair : public bench::Pair {
     } else {
       write_text(device_.endpoint());
       link_.meet();
-      channel_ = need(device_.accept(Deadline::after(kPatience)));
+      channel_ = need(device_.accept(Deadline::after(kRoundPatience)));
     }
     link_.meet();
     auto mine = need(device_.grant(flags_, Rights::kReadWrite));
@@ -114,7 +114,7 @@ class FerryPair : public bench::Pair {
   bool in_place() const { return setting_.memory == "inplace"; }
   // A deadline costs a look at the clock: one does for many rounds, as in a program with steps.
   Deadline soon() {
-    if (waits_++ % 1024 == 0) deadline_ = Deadline::after(kPatience);
+    if (waits_++ % 1024 == 0) deadline_ = Deadline::after(kRoundPatience);
     return deadline_;
   }
   WaitMode mode() const { return sleep_ ? WaitMode::kSleep : WaitMode::kSpin; }

@@ -21,7 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 60s;
+constexpr auto kTeamPatience = 60s;
 constexpr std::size_t kReports = 64;
 
 long futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value, const timespec* timeout) {
@@ -87,7 +87,7 @@ void Team::throw_if_failed() const {
 }
 
 void Team::finish() {
-  const auto deadline = Deadline::after(kPatience);
+  const auto deadline = Deadline::after(kTeamPatience);
   while (!pids_.empty()) {
     int status = 0;
     const auto pid = waitpid(pids_.back(), &status, WNOHANG);
@@ -114,7 +114,7 @@ void Team::meet() {
     futex(board_->arrived, FUTEX_WAKE, INT_MAX, nullptr);
     return;
   }
-  const auto deadline = Deadline::after(kPatience);
+  const auto deadline = Deadline::after(kTeamPatience);
   for (;;) {
     const auto seen = board_->arrived.load();
     if (seen >= all) return;

@@ -5,7 +5,7 @@
 namespace ferry::cli {
 namespace {
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kWorthStreaming = 1 << 20;
 
 std::vector<std::string> ours(const std::string& provider, const std::string& memory,
                               const std::string& copy) {
@@ -96,7 +96,7 @@ Variant limit(const std::string& id, const std::string& title, const std::string
 
 // Non-temporal stores lose to the caches below this; both kinds are measured above.
 Variant streaming(Variant variant) {
-  variant.min_bytes = kMiB;
+  variant.min_bytes = kWorthStreaming;
   return variant;
 }
 

@@ -13,7 +13,7 @@
 namespace ferry::cli {
 namespace {
 
-struct Flags {
+struct DoctorFlags {
   std::string peer;
   std::string listen;
   std::string secret_file;
@@ -41,7 +41,7 @@ void print(const std::vector<Finding>& findings) {
   }
 }
 
-Result<PeerOptions> peer_options(const Flags& flags) {
+Result<PeerOptions> peer_options(const DoctorFlags& flags) {
   PeerOptions options;
   options.secret_file = flags.secret_file;
   if (const char* secret = std::getenv("FERRY_SECRET")) options.secret = secret;
@@ -53,7 +53,7 @@ Result<PeerOptions> peer_options(const Flags& flags) {
   return options;
 }
 
-Result<int> run(const Flags& flags) {
+Result<int> run(const DoctorFlags& flags) {
   if (!flags.report.empty()) return write_report(flags.report);
   if (!flags.listen.empty()) {
     auto options = FERRY_TRY(peer_options(flags));
@@ -85,7 +85,7 @@ Result<int> run(const Flags& flags) {
 void add_doctor(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
       "doctor", "What this host can do, why something is unusable, and how to mend it");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<DoctorFlags>();
   command->add_option("--peer", flags->peer, "also probe the path to the device at host:port");
   command->add_option("--listen", flags->listen,
                       "be the other side: wait at host:port for `ferry doctor --peer`");

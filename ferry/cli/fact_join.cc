@@ -58,6 +58,7 @@ std::string region_name(int index) { return fmt::format("region/{}", index); }
 void publish_all(Team& team, const fabric::Options& options) {
   auto device = need(Device::open(options));
   std::vector<Region> regions;
+  regions.reserve(kRegions);
   for (int i = 0; i < kRegions; ++i) regions.push_back(need(device.allocate(kRegionBytes)));
   team.set_endpoint(0, device.endpoint());
   team.meet();
@@ -80,6 +81,7 @@ void look_up_all(Team& team, const fabric::Options& options) {
   team.meet();
   const auto start = now_ns();
   std::vector<RemoteRegion> found;
+  found.reserve(kRegions);
   for (int i = 0; i < kRegions; ++i)
     found.push_back(need(channel.look_up(region_name(i), Deadline::after(30s))));
   const auto end = now_ns();

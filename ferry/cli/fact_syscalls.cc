@@ -28,7 +28,7 @@ constexpr std::size_t kLargest = 1 << 20;
 constexpr int kRounds = 300;
 // A round is a write and its answer.
 constexpr int kTransfersPerRound = 2;
-constexpr auto kPatience = 30s;
+constexpr auto kPatienceForCalls = 30s;
 
 // A call that does nothing, to tell the tracer where the transfers begin and end.
 constexpr unsigned long kMark = 0x6665'7272;
@@ -56,15 +56,15 @@ End join(Team& team, int me, const fabric::Options& options) {
   team.set_endpoint(me, end.device.endpoint());
   team.meet();
   end.channel = me == 0 ? need(end.device.connect(team.endpoint(1)))
-                        : need(end.device.accept(Deadline::after(kPatience)));
-  end.peer_flag = need(end.channel.look_up("flag", Deadline::after(kPatience)));
-  end.landing = need(end.channel.look_up("tensor", Deadline::after(kPatience)));
+                        : need(end.device.accept(Deadline::after(kPatienceForCalls)));
+  end.peer_flag = need(end.channel.look_up("flag", Deadline::after(kPatienceForCalls)));
+  end.landing = need(end.channel.look_up("tensor", Deadline::after(kPatienceForCalls)));
   team.meet();
   return end;
 }
 
 void await_round(End& end) {
-  need(end.channel.wait_flag(end.flag.data(), end.round, Deadline::after(kPatience),
+  need(end.channel.wait_flag(end.flag.data(), end.round, Deadline::after(kPatienceForCalls),
                              WaitMode::kSpin));
 }
 

@@ -170,6 +170,7 @@ std::string ratio_table(const Measurements& measured) {
 
 std::string verdict_table(const std::vector<Verdict>& verdicts) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(verdicts.size());
   for (const auto& verdict : verdicts) {
     rows.push_back({verdict.target->id, size_text(verdict.size), verdict.denominator,
                     ratio_text(verdict.ratio), fmt::format("<= {:.2f}", verdict.target->bound),

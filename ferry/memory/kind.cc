@@ -17,7 +17,6 @@
 namespace ferry::memory {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr const char* kName = "ferry-arena";
 
 class HostBacking final : public Backing {

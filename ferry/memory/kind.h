@@ -10,6 +10,8 @@
 
 namespace ferry::memory {
 
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;  // arenas are multiples of it
+
 enum class KindId : std::uint8_t { kHost, kCuda };
 
 std::string_view name_of(KindId kind);

@@ -17,8 +17,8 @@
 namespace ferry::memory {
 namespace {
 
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kBytes = 4 * kPage;
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kRangeBytes = 4 * kPageBytes;
 
 // The first word of a mapping is its generation, as a page would be to a NIC. A registration
 // remembers what it saw; a hit whose generation differs from the memory's is a stale registration.
@@ -56,9 +56,9 @@ TEST(RegistrationRace, NoThreadSeesARegistrationOfAnothersFormerMemory) {
     auto work = [&] {
       for (int i = 0; i < 1500; ++i) {
         void* at =
-            mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(at, MAP_FAILED);
-        std::span<std::byte> range{static_cast<std::byte*>(at), kBytes};
+        std::span<std::byte> range{static_cast<std::byte*>(at), kRangeBytes};
         std::uint64_t generation = ++generations;
         generation_at(range).store(generation);
         for (int use = 0; use < 2; ++use) {
@@ -66,7 +66,7 @@ TEST(RegistrationRace, NoThreadSeesARegistrationOfAnothersFormerMemory) {
           ASSERT_TRUE(lease);
           if (static_cast<Seen*>(lease->handle())->generation != generation) ++stale;
         }
-        ASSERT_EQ(syscall(SYS_munmap, at, kBytes), 0);
+        ASSERT_EQ(syscall(SYS_munmap, at, kRangeBytes), 0);
       }
     };
     std::vector<std::thread> threads;
@@ -89,25 +89,25 @@ TEST(RegistrationRace, EvictionAndInvalidationMeet) {
     auto work = [&cache](unsigned seed) {
       std::mt19937 random(seed);
       constexpr std::size_t kRanges = 8;
-      void* base = mmap(nullptr, kRanges * kBytes, PROT_READ | PROT_WRITE,
+      void* base = mmap(nullptr, kRanges * kRangeBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       ASSERT_NE(base, MAP_FAILED);
       for (int i = 0; i < 1500; ++i) {
-        auto* at = static_cast<std::byte*>(base) + random() % kRanges * kBytes;
+        auto* at = static_cast<std::byte*>(base) + random() % kRanges * kRangeBytes;
         switch (random() % 4) {
           case 0:
-            ASSERT_NE(mmap(at, kBytes, PROT_READ | PROT_WRITE,
+            ASSERT_NE(mmap(at, kRangeBytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
                       MAP_FAILED);
             break;
           case 1:
-            ASSERT_EQ(madvise(at, kPage, MADV_DONTNEED), 0);
+            ASSERT_EQ(madvise(at, kPageBytes, MADV_DONTNEED), 0);
             break;
           default:
-            ASSERT_TRUE(cache.acquire({at, kBytes}, 1));
+            ASSERT_TRUE(cache.acquire({at, kRangeBytes}, 1));
         }
       }
-      munmap(base, kRanges * kBytes);
+      munmap(base, kRanges * kRangeBytes);
     };
     std::vector<std::thread> threads;
     for (unsigned i = 0; i < 4; ++i) threads.emplace_back(work, i);

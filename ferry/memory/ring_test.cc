@@ -15,7 +15,7 @@
 namespace ferry::memory {
 namespace {
 
-constexpr std::size_t kBytes = 4096;
+constexpr std::size_t kRingBytes = 4096;
 constexpr auto kPatience = std::chrono::seconds(60);
 
 // The n-th record: its size and content follow from n.
@@ -66,9 +66,9 @@ std::string consume(std::span<std::byte> memory, std::uint64_t records) {
 class Ring : public testing::Test {
  protected:
   void SetUp() override {
-    memfd_ = sealed_memfd("ring-test", kBytes).value();
-    first_ = Mapping::shared(memfd_.get(), kBytes).value();
-    second_ = Mapping::shared(memfd_.get(), kBytes).value();
+    memfd_ = sealed_memfd("ring-test", kRingBytes).value();
+    first_ = Mapping::shared(memfd_.get(), kRingBytes).value();
+    second_ = Mapping::shared(memfd_.get(), kRingBytes).value();
     writer_.emplace(RingWriter::open(first_.bytes()).value());
     reader_.emplace(RingReader::open(first_.bytes()).value());
   }
@@ -137,7 +137,7 @@ TEST_F(Ring, TheLargestRecordFitsWhereverTheRingStands) {
 TEST_F(Ring, IsFullUntilTheConsumerPops) {
   int records = 0;
   for (; !writer_->reserve(100)->empty(); ++records) writer_->commit();
-  EXPECT_EQ(records, int((kBytes - kRingDataOffset) / 112));
+  EXPECT_EQ(records, int((kRingBytes - kRingDataOffset) / 112));
   EXPECT_TRUE(writer_->reserve(100)->empty());
   reader_->front().value();
   reader_->pop();
@@ -186,7 +186,8 @@ TEST_F(Ring, AnotherProcessProduces) {
 }
 
 TEST_F(Ring, ABrokenTailIsANamedError) {
-  for (std::uint64_t tail : {std::uint64_t{7}, std::uint64_t{kBytes * 2}, ~std::uint64_t{0} - 7}) {
+  for (std::uint64_t tail :
+       {std::uint64_t{7}, std::uint64_t{kRingBytes * 2}, ~std::uint64_t{0} - 7}) {
     poke(kRingTailOffset, tail);
     expect_broken_front();
   }

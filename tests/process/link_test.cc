@@ -27,21 +27,21 @@ std::string why_not() {
   });
 }
 
-constexpr std::size_t kBytes = 1 << 20;
+constexpr std::size_t kTargetBytes = 1 << 20;
 
 // What the two sides of one test share.
-struct Shared {
+struct LinkStage {
   std::atomic<int> stage{0};
 };
 
-bool reached(Shared& shared, int stage) {
+bool reached(LinkStage& shared, int stage) {
   auto deadline = soon();
   while (shared.stage < stage && !deadline.expired()) std::this_thread::sleep_for(2ms);
   return shared.stage >= stage;
 }
 
 // The far end: a device in a namespace of its own that lends memory and takes all comers.
-void far_end(Shared& shared) {
+void far_end(LinkStage& shared) {
   if (::unshare(CLONE_NEWNET) != 0) return;
   shared.stage = 1;
   if (!reached(shared, 2)) return;
@@ -49,7 +49,7 @@ void far_end(Shared& shared) {
   auto options = options_for("tcp");
   options.listen = "10.77.0.2:7000";
   auto device = must(Device::open(options));
-  auto region = must(device.allocate(kBytes));
+  auto region = must(device.allocate(kTargetBytes));
   auto grant = must(device.grant(region, Rights::kAll));
   must(device.publish("target", grant));
   shared.stage = 3;
@@ -65,12 +65,13 @@ Result<Channel> connect(Device& device) {
 }
 
 Status copy_for_ever(Channel& channel, const RemoteRegion& target) {
-  std::vector<std::byte> bytes(kBytes);
+  std::vector<std::byte> bytes(kTargetBytes);
   for (;;) FERRY_TRY(channel.write(bytes, target).wait());
 }
 
 // The near end: transfers, breaks the link, expects the named end in time, mends and goes on.
-std::string near_end(Shared& shared, pid_t far, const std::string& cut, const std::string& mend) {
+std::string near_end(LinkStage& shared, pid_t far, const std::string& cut,
+                     const std::string& mend) {
   if (!run("ip link set lo up")) return "no loopback";
   if (!run("ip link add va type veth peer name vb netns " + std::to_string(far))) return "no veth";
   if (!run("ip addr add 10.77.0.1/24 dev va && ip link set va up")) return "no address";
@@ -103,7 +104,7 @@ std::string near_end(Shared& shared, pid_t far, const std::string& cut, const st
   while (!again && !deadline.expired()) again = connect(device);
   if (!again) return "not over the mended link: " + again.error().to_string();
   target = must(again->look_up("target", soon()));
-  std::vector<std::byte> bytes(kBytes);
+  std::vector<std::byte> bytes(kTargetBytes);
   must(again->write(bytes, target, {.deadline = soon()}).wait());
   return "";
 }
@@ -115,7 +116,7 @@ void cut_and_mend(const std::string& cut, const std::string& mend) {
         if (::unshare(CLONE_NEWNET) != 0) return "unshare: " + text_of_errno(errno);
         void* memory =
             ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        auto& shared = *new (memory) Shared;
+        auto& shared = *new (memory) LinkStage;
         Child far([&] { far_end(shared); });
         if (!reached(shared, 1)) return "no second namespace";
         return near_end(shared, far.pid(), cut, mend);

@@ -13,7 +13,7 @@
 namespace ferry::fabric {
 namespace {
 
-constexpr std::size_t kSize = 8 << 20;
+constexpr std::size_t kTargetBytes = 8 << 20;
 constexpr const char* kSecret = "a secret for two processes of one test";
 
 Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
@@ -34,8 +34,8 @@ Options options() {
   endpoint.resize(64);
   if (::write(endpoint_pipe, endpoint.data(), endpoint.size()) != 64) ::_exit(3);
   auto channel = device->accept(soon());
-  std::vector<std::byte> own(kSize);
-  auto region = arena ? device->allocate(kSize) : device->register_memory(own);
+  std::vector<std::byte> own(kTargetBytes);
+  auto region = arena ? device->allocate(kTargetBytes) : device->register_memory(own);
   auto flag = device->allocate(64);
   if (!channel || !region || !flag) ::_exit(4);
   auto granted = device->grant(*region, Rights::kAll);
@@ -85,7 +85,7 @@ TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
   auto data = channel->look_up("data", soon());
   auto flag = channel->look_up("flag", soon());
   ASSERT_TRUE(data && flag);
-  Region source = *device->allocate(kSize);
+  Region source = *device->allocate(kTargetBytes);
   std::atomic<bool> running{false};
   std::thread killer([&] {
     while (!running.load()) std::this_thread::yield();
@@ -127,7 +127,7 @@ TEST(ShmPeerDeath, AMappingOutlivesThePeer) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_FALSE(channel->alive());
   std::memset(mapped->data(), 7, mapped->size());
-  EXPECT_EQ((*mapped)[kSize - 1], std::byte{7});
+  EXPECT_EQ((*mapped)[kTargetBytes - 1], std::byte{7});
 }
 
 }  // namespace

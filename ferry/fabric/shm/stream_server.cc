@@ -4,12 +4,12 @@
 
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/stream_internal.h"
+#include "ferry/fabric/shm/wire_internal.h"
 
 namespace ferry::fabric::shm {
 
 namespace {
 constexpr int kBurst = 16;
-constexpr std::size_t kMaxText = 512;
 
 std::uint64_t* word_at(std::byte* at) { return reinterpret_cast<std::uint64_t*>(at); }
 

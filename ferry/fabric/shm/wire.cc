@@ -24,7 +24,6 @@ enum class Type : std::uint8_t {
   kRevoke = 5,
   kRevoked = 6,
 };
-constexpr std::size_t kMaxText = 512;
 constexpr std::size_t kMaxName = 107;
 
 Result<std::string> read_boot_id() {
