@@ -17,12 +17,13 @@
 #include <new>
 #include <utility>
 
+#include "bench/limits/tensor.h"
+
 namespace bench {
 namespace {
 
 constexpr std::int64_t kPatienceNs = 60'000'000'000;
 constexpr std::size_t kBlackboard = 64 * 1024;
-constexpr std::size_t kPage = 4096;
 
 std::span<std::byte> map(std::size_t bytes, int flags) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
