@@ -5,6 +5,8 @@
 passed=0 failed=0 skipped=0
 failures=()
 current=0 # process id of the command that runs now, 0 if none
+declare -A running=() ended=() # gtest programs: name by process id, exit status by name
+started=()                     # "NAME|SECONDS" of each since the last finish_gtests
 stage=""
 
 say() { printf '%s\n' "$*"; }
@@ -33,7 +35,9 @@ run() {
 
 # Ends what runs now, and with it what it started.
 stop_current() {
-  [[ $current == 0 ]] || { kill -TERM "$current" 2>/dev/null && wait "$current" 2>/dev/null; } || true
+  local pids=("${!running[@]}")
+  [[ $current == 0 ]] || pids+=("$current")
+  [[ ${#pids[@]} == 0 ]] || { kill -TERM "${pids[@]}" 2>/dev/null && wait "${pids[@]}" 2>/dev/null; } || true
 }
 
 # log_of NAME: where the output of NAME goes.
@@ -119,13 +123,32 @@ count_gtest() {
   say "  $name: $here_passed passed, $here_failed failed, $here_skipped skipped"
 }
 
-# run_gtest NAME SECONDS COMMAND...: runs a gtest program and counts its cases.
-run_gtest() {
-  local name=$1 limit=$2 log status=0
+# start_gtest NAME SECONDS COMMAND...: runs a gtest program, two at a time: much of what they do is wait.
+start_gtest() {
+  local name=$1 limit=$2
   shift 2
-  log=$(log_of "$name")
-  run timeout -k 10 "$limit" "$@" --gtest_color=no ${filter:+"--gtest_filter=$filter"} >"$log" 2>&1 </dev/null || status=$?
-  count_gtest "$name" "$log" "$status" "$limit"
+  [[ ${#running[@]} -lt 2 ]] || await_gtest
+  timeout -k 10 "$limit" "$@" --gtest_color=no ${filter:+"--gtest_filter=$filter"} >"$(log_of "$name")" 2>&1 </dev/null 3>&- &
+  running[$!]=$name
+  started+=("$name|$limit")
+}
+
+await_gtest() {
+  local pid status=0
+  wait -n -p pid "${!running[@]}" || status=$?
+  ended[${running[$pid]}]=$status
+  unset "running[$pid]"
+}
+
+# Waits for all that were started, and counts their cases.
+finish_gtests() {
+  local line name
+  while [[ ${#running[@]} -gt 0 ]]; do await_gtest; done
+  for line in "${started[@]}"; do
+    name=${line%|*}
+    count_gtest "$name" "$(log_of "$name")" "${ended[$name]}" "${line#*|}"
+  done
+  started=() ended=()
 }
 
 # The runtimes of the sanitizers cannot place their shadow where addresses are very random.

@@ -49,7 +49,7 @@ two_guests='case $RDMA_HOST in
 esac'
 
 tests="tests" # folder of the tests that span files and processes
-fuzz_seconds=10
+fuzz_seconds=6
 
 # field N LINE: the Nth field of a table line, without the blanks around it.
 field() { cut -d'|' -f"$1" <<<"$2" | sed 's/^ *//; s/ *$//'; }
@@ -79,8 +79,9 @@ run_programs() {
       skip "$name" "there are no sources for ${command[0]}"
       continue
     fi
-    run_gtest "$name" $(($(field 2 "$line") * factor)) "$@" "$program" "${command[@]:1}"
+    start_gtest "$name" $(($(field 2 "$line") * factor)) "$@" "$program" "${command[@]:1}"
   done
+  finish_gtests
 }
 
 stage_release() { run_programs release release 1; }

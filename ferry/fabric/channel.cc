@@ -150,34 +150,29 @@ Transfer Channel::write_flagged(std::span<const std::byte> local, RemoteAt remot
 Transfer Channel::fetch_add(RemoteAt word, std::uint64_t addend, OpOptions options) {
   Request request;
   request.verb = Verb::kFetchAdd;
-  request.length = 8;
-  request.remote = word.region;
-  request.offset = word.offset;
   request.operand = addend;
-  request.deadline = options.deadline;
-  request.callback = std::move(options.callback);
-  if (!fits(request, Rights::kAtomic))
-    return refused(request, check(request, Rights::kAtomic).error());
-  if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
-    return refused(request, status.error());
-  return post(request);
+  return post_atomic(request, word, std::move(options));
 }
 
 Transfer Channel::compare_swap(RemoteAt word, std::uint64_t expected, std::uint64_t desired,
                                OpOptions options) {
   Request request;
   request.verb = Verb::kCompareSwap;
+  request.compare = expected;
+  request.operand = desired;
+  return post_atomic(request, word, std::move(options));
+}
+
+Transfer Channel::post_atomic(Request& request, const RemoteAt& word, OpOptions options) {
   request.length = 8;
   request.remote = word.region;
   request.offset = word.offset;
-  request.compare = expected;
-  request.operand = desired;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
   if (!fits(request, Rights::kAtomic))
     return refused(request, check(request, Rights::kAtomic).error());
-  if (auto status = check_word(word.region, word.offset, "an atomic"); !status)
-    return refused(request, status.error());
+  if (!word_fits(word))
+    return refused(request, check_word(word.region, word.offset, "an atomic").error());
   return post(request);
 }
 

@@ -102,6 +102,7 @@ class Channel {
                    std::vector<std::shared_ptr<ChannelCore>> stripes = {})
       : core_(std::move(core)), stripes_(std::move(stripes)) {}
   Transfer post(struct Request& request);
+  Transfer post_atomic(struct Request& request, const RemoteAt& word, OpOptions options);
   std::uint32_t session_number() const;
   std::shared_ptr<ChannelCore> core_;
   std::vector<std::shared_ptr<ChannelCore>> stripes_;  // other lanes for large copies

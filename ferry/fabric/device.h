@@ -74,6 +74,8 @@ class Device {
   Status publish(std::string_view name, const RemoteRegion& grant);
   Status withdraw(std::string_view name);
 
+  // A lane that this device has already opened to the peer is shared: the peer's accept() gives a
+  // channel for the first connect() of a lane only.
   Result<Channel> connect(std::string_view endpoint, ConnectOptions options = {});
   // The next channel that a peer has opened to this device.
   Result<Channel> accept(Deadline deadline);
