@@ -93,8 +93,10 @@ stage_asan() {
   run_programs asan-ubsan asan 3 $(fixed_addresses)
 }
 
+# What a send reads is left out: the sanitizer does not see that whoever received the bytes, and went on to
+# change them at their source in the same process, came later.
 stage_tsan() {
-  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$top/$tests/tsan.supp
+  export TSAN_OPTIONS=second_deadlock_stack=1:intercept_send=0
   # shellcheck disable=SC2046
   run_programs tsan tsan 3 $(fixed_addresses)
 }
