@@ -16,9 +16,12 @@ Transfer refused(Request& request, Error error) {
 
 Status closed() { return fail(Code::kFailedPrecondition, "the channel is closed; connect again"); }
 
+bool fits(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length, Rights need) {
+  return allows(remote.rights, need) && offset <= remote.length && length <= remote.length - offset;
+}
+
 bool fits(const Request& request, Rights need) {
-  return allows(request.remote.rights, need) && request.offset <= request.remote.length &&
-         request.length <= request.remote.length - request.offset;
+  return fits(request.remote, request.offset, request.length, need);
 }
 
 // What the caller can be told without asking the peer: why it does not fit.
@@ -73,7 +76,23 @@ void Channel::close() {
   core_.reset();
 }
 
-Transfer Channel::write(std::span<const std::byte> local, RemoteAt remote, OpOptions options) {
+inline bool Channel::write_now(std::span<const std::byte> local, const RemoteAt& remote,
+                               const RemoteAt* flag, std::uint64_t value, bool notify,
+                               const OpOptions& options) const {
+  return core_ != nullptr && !options.callback &&
+         fits(remote.region, remote.offset, local.size(), Rights::kWrite) &&
+         core_->lane().write_now(local, remote, flag, value, notify);
+}
+
+Transfer Channel::write(std::span<const std::byte> local, const RemoteAt& remote,
+                        OpOptions options) {
+  if (write_now(local, remote, nullptr, 0, false, options)) [[likely]]
+    return Transfer::done();
+  return post_write(local, remote, options);
+}
+
+[[gnu::noinline]] Transfer Channel::post_write(std::span<const std::byte> local,
+                                               const RemoteAt& remote, OpOptions& options) {
   Request request;
   request.verb = Verb::kWrite;
   request.local = const_cast<std::byte*>(local.data());  // a write only reads it
@@ -87,7 +106,7 @@ Transfer Channel::write(std::span<const std::byte> local, RemoteAt remote, OpOpt
   return post(request);
 }
 
-Transfer Channel::read(std::span<std::byte> local, RemoteAt remote, OpOptions options) {
+Transfer Channel::read(std::span<std::byte> local, const RemoteAt& remote, OpOptions options) {
   Request request;
   request.verb = Verb::kRead;
   request.local = local.data();
@@ -128,8 +147,19 @@ Transfer Channel::copy(std::span<const Copy> copies, OpOptions options) {
   return batch.take();
 }
 
-Transfer Channel::write_flagged(std::span<const std::byte> local, RemoteAt remote, RemoteAt flag,
-                                std::uint64_t value, OpOptions options, bool notify) {
+Transfer Channel::write_flagged(std::span<const std::byte> local, const RemoteAt& remote,
+                                const RemoteAt& flag, std::uint64_t value, OpOptions options,
+                                bool notify) {
+  bool flag_fits = allows(flag.region.rights, Rights::kWrite) && word_fits(flag);
+  if (flag_fits && write_now(local, remote, &flag, value, notify, options)) [[likely]]
+    return Transfer::done();
+  return post_flagged(local, remote, flag, value, options, notify);
+}
+
+[[gnu::noinline]] Transfer Channel::post_flagged(std::span<const std::byte> local,
+                                                 const RemoteAt& remote, const RemoteAt& flag,
+                                                 std::uint64_t value, OpOptions& options,
+                                                 bool notify) {
   Flag word{flag.region, flag.offset, value, notify};
   Request request;
   request.verb = Verb::kWrite;
@@ -142,19 +172,18 @@ Transfer Channel::write_flagged(std::span<const std::byte> local, RemoteAt remot
   request.callback = std::move(options.callback);
   if (!fits(request, Rights::kWrite))
     return refused(request, check(request, Rights::kWrite).error());
-  bool flag_fits = allows(flag.region.rights, Rights::kWrite) && word_fits(flag);
-  if (!flag_fits) return refused(request, check_flag(flag).error());
+  if (auto status = check_flag(flag); !status) return refused(request, status.error());
   return post(request);
 }
 
-Transfer Channel::fetch_add(RemoteAt word, std::uint64_t addend, OpOptions options) {
+Transfer Channel::fetch_add(const RemoteAt& word, std::uint64_t addend, OpOptions options) {
   Request request;
   request.verb = Verb::kFetchAdd;
   request.operand = addend;
   return post_atomic(request, word, std::move(options));
 }
 
-Transfer Channel::compare_swap(RemoteAt word, std::uint64_t expected, std::uint64_t desired,
+Transfer Channel::compare_swap(const RemoteAt& word, std::uint64_t expected, std::uint64_t desired,
                                OpOptions options) {
   Request request;
   request.verb = Verb::kCompareSwap;
@@ -208,8 +237,8 @@ Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadlin
   return fail(Code::kDeadlineExceeded, "no message came from {} in time", peer_endpoint());
 }
 
-Status Channel::wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
-                          WaitMode mode) {
+Status Channel::wait_for_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
+                              WaitMode mode) {
   if (core_ == nullptr) return closed();
   return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode, core_.get());
 }

@@ -15,14 +15,6 @@ namespace ferry::fabric {
 
 class ChannelCore;
 
-// A place in a peer's region. Converts from RemoteRegion: its beginning.
-struct RemoteAt {
-  RemoteRegion region;
-  std::uint64_t offset = 0;
-  RemoteAt(const RemoteRegion& whole, std::uint64_t at = 0)  // NOLINT(google-explicit-constructor)
-      : region(whole), offset(at) {}
-};
-
 // Per operation. `deadline` 0 means Options::operation_deadline from now.
 struct OpOptions {
   Deadline deadline{};
@@ -52,20 +44,21 @@ class Channel {
   ~Channel();
 
   // Copies local bytes into the peer's region, or the peer's bytes here.
-  Transfer write(std::span<const std::byte> local, RemoteAt remote, OpOptions options = {});
-  Transfer read(std::span<std::byte> local, RemoteAt remote, OpOptions options = {});
+  Transfer write(std::span<const std::byte> local, const RemoteAt& remote, OpOptions options = {});
+  Transfer read(std::span<std::byte> local, const RemoteAt& remote, OpOptions options = {});
   // Many copies, one completion: done when all are, failed with the first failure.
   Transfer copy(std::span<const Copy> copies, OpOptions options = {});
 
   // Writes the bytes, then stores `value` into the 64-bit word at `flag`: a reader that sees the
   // value sees every byte. `notify` false promises that the receiver spins, which saves a wake-up.
-  Transfer write_flagged(std::span<const std::byte> local, RemoteAt remote, RemoteAt flag,
-                         std::uint64_t value, OpOptions options = {}, bool notify = true);
+  Transfer write_flagged(std::span<const std::byte> local, const RemoteAt& remote,
+                         const RemoteAt& flag, std::uint64_t value, OpOptions options = {},
+                         bool notify = true);
 
   // On a 64-bit word, 8-aligned, of a region granted with kAtomic; Transfer::value() is what was
   // there before. Words used by atomics are touched through channels only, also by their owner.
-  Transfer fetch_add(RemoteAt word, std::uint64_t addend, OpOptions options = {});
-  Transfer compare_swap(RemoteAt word, std::uint64_t expected, std::uint64_t desired,
+  Transfer fetch_add(const RemoteAt& word, std::uint64_t addend, OpOptions options = {});
+  Transfer compare_swap(const RemoteAt& word, std::uint64_t expected, std::uint64_t desired,
                         OpOptions options = {});
 
   // A small message (at most capabilities().max_message bytes), delivered in order.
@@ -77,7 +70,10 @@ class Channel {
   // Waits until the local 64-bit word (which the peer writes as a flag) is at least `value`,
   // wrapping like a sequence number. Makes progress and helps with the peer's copy meanwhile.
   Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
-                   WaitMode mode = WaitMode::kAdaptive);
+                   WaitMode mode = WaitMode::kAdaptive) {
+    if (core_ != nullptr && flag_reached(word, value)) return {};
+    return wait_for_flag(word, value, deadline, mode);
+  }
 
   // The peer's address book: a region by the name it was published under; waits for it to appear.
   Result<RemoteRegion> look_up(std::string_view name, Deadline deadline);
@@ -101,6 +97,13 @@ class Channel {
   explicit Channel(std::shared_ptr<ChannelCore> core,
                    std::vector<std::shared_ptr<ChannelCore>> stripes = {})
       : core_(std::move(core)), stripes_(std::move(stripes)) {}
+  bool write_now(std::span<const std::byte> local, const RemoteAt& remote, const RemoteAt* flag,
+                 std::uint64_t value, bool notify, const OpOptions& options) const;
+  Status wait_for_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
+                       WaitMode mode);
+  Transfer post_write(std::span<const std::byte> local, const RemoteAt& remote, OpOptions& options);
+  Transfer post_flagged(std::span<const std::byte> local, const RemoteAt& remote,
+                        const RemoteAt& flag, std::uint64_t value, OpOptions& options, bool notify);
   Transfer post(struct Request& request);
   Transfer post_atomic(struct Request& request, const RemoteAt& word, OpOptions options);
   std::uint32_t session_number() const;

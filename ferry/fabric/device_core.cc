@@ -59,7 +59,8 @@ Status check_providers(std::string_view list) {
   }
 }
 
-constexpr int kFirstLooks = 256;  // a few hundred nanoseconds
+constexpr int kFirstLooks = 128;  // some microseconds
+constexpr int kLooksAtOnce = 8;
 
 Status check(const Options& options) {
   FERRY_TRY(check_providers(options.provider));
@@ -217,18 +218,21 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
                              Deadline deadline, WaitMode mode, const ChannelCore* channel) {
   if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
     return fail(Code::kInvalidArgument, "a flag is a word aligned to 8 bytes");
-  auto& flag = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(word));
-  auto reached = [&flag, value] {
-    auto now = std::atomic_ref<std::uint64_t>(flag).load(std::memory_order_acquire);
-    return static_cast<std::int64_t>(now - value) >= 0;
-  };
+  auto reached = [word, value] { return flag_reached(word, value); };
   auto over = [&] {
     return reached() || (channel != nullptr && (channel->failed() || !channel->session().alive()));
   };
   // Where the peer itself stores the flag, most arrive before it pays to start making progress.
-  if (channel != nullptr && mode != WaitMode::kSleep && channel->lane().capabilities().maps_peer)
-    for (int look = 0; look < kFirstLooks; ++look)
-      if (reached()) return {};
+  if (channel != nullptr && mode != WaitMode::kSleep) {
+    const Lane& lane = channel->lane();
+    for (int look = 0; look < kFirstLooks && !lane.has_work(); look += kLooksAtOnce) {
+      for (int i = 0; i < kLooksAtOnce; ++i) {
+        if (reached()) return {};
+        cpu_relax();  // a reader that does not pause takes the line away from the writer
+      }
+      loop.note_user();
+    }
+  }
   loop.wait_until(over, deadline, mode);
   if (reached()) return {};
   if (channel != nullptr) {

@@ -20,17 +20,10 @@ namespace {
 
 constexpr std::uint64_t kEventCookie = ~std::uint64_t{0};
 constexpr std::int64_t kTickNs = 10'000'000;
-constexpr std::int64_t kUserRecentNs = 1'000'000;
 constexpr std::uint64_t kParkMs = 2;
 constexpr int kIdleMs = 100;
 constexpr int kMostLingering = 1000;
 constexpr unsigned kAskEvery = 256;  // turns of a spinning waiter, some ten microseconds
-
-bool register_membarrier() {
-  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-}
-// Asked once per process; a child of fork() inherits the registration.
-const bool kHasMembarrier = register_membarrier();
 
 void full_fence() {
 #if defined(__x86_64__)
@@ -51,13 +44,9 @@ void futex_wake_all(std::atomic<std::uint32_t>& word) {
 
 }  // namespace
 
-void light_fence() {
-  if (kHasMembarrier) {
-    asm volatile("" ::: "memory");
-  } else {
-    full_fence();
-  }
-}
+// Asked once per process; a child of fork() inherits the registration.
+const bool kHasMembarrier =
+    syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 
 void heavy_fence() {
   full_fence();
@@ -203,6 +192,7 @@ void Loop::notify() {
 }
 
 bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
+  note_user();
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
   SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_, mode == WaitMode::kAdaptive);
   for (unsigned turn = 1;; ++turn) {
@@ -212,7 +202,7 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
     if (turn % 32 == 0 || mode == WaitMode::kSleep) {
       if (ready()) return true;
       auto now = now_ns();
-      user_seen_.store(now, std::memory_order_relaxed);
+      note_user();
       if (now >= deadline.ns()) return false;
       tick(now);
       // Sources try what is hot by themselves; the rest is asked for now and then.
@@ -256,7 +246,6 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   epoll_sleepers_.fetch_add(1, std::memory_order_seq_cst);
   bell.flag_sleepers.fetch_add(1, std::memory_order_seq_cst);
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
-  if (&bell != &private_bell_) heavy_fence();
   if (nothing_to_do() && !ready()) {
     int limit = std::min(deadline.left_ms(), pending() ? 10 : 1000);
     wait_for_events(limit);
@@ -321,11 +310,12 @@ void Loop::linger() {
 
 void Loop::poller() {
   ::prctl(PR_SET_NAME, name_.c_str());
+  std::uint32_t users_before = users_.load(std::memory_order_relaxed);
   while (!stop_.load(std::memory_order_relaxed)) {
-    auto now = now_ns();
-    tick(now);
+    tick(now_ns());
+    auto users = users_.load(std::memory_order_relaxed);
     if (epoll_sleepers_.load(std::memory_order_relaxed) != 0 ||
-        now - user_seen_.load(std::memory_order_relaxed) < kUserRecentNs) {
+        std::exchange(users_before, users) != users) {
       // A user thread makes the progress; stay out of its way, and look again soon.
       timespec nap{0, static_cast<long>(kParkMs * 1'000'000)};
       ::nanosleep(&nap, nullptr);
@@ -333,7 +323,6 @@ void Loop::poller() {
     }
     Bell& bell = *bell_.load(std::memory_order_relaxed);
     bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
-    if (&bell != &private_bell_) heavy_fence();
     int work = 0;
     if (nothing_to_do())
       work = wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);

@@ -24,7 +24,14 @@ struct alignas(64) Bell {
 
 // Orders a store before a later load against a thread that calls heavy_fence(): on the fast side
 // this is only a compiler barrier where the kernel has expedited membarrier, else a full fence.
-void light_fence();
+extern const bool kHasMembarrier;
+inline void light_fence() {
+  if (kHasMembarrier) {
+    asm volatile("" ::: "memory");
+  } else {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+}
 // The slow side of the pair: makes every light_fence() of every registered process a full one.
 void heavy_fence();
 
@@ -86,6 +93,12 @@ class Loop {
   // deadline passes first. Spins and sleeps as `mode` says.
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode);
 
+  // A user thread waits here, or looks at what would come from here: the poller stays away for a
+  // while.
+  void note_user() {
+    users_.store(users_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+
   // Wakes sleepers so that they look again: for whoever changed what they wait for elsewhere.
   void notify();
   // The eventfd that remote writers write to when Bell says somebody sleeps.
@@ -136,7 +149,7 @@ class Loop {
   std::atomic<bool> sleeper_taken_{false};
   std::atomic<std::uint32_t> futex_sleepers_{0};
   std::atomic<std::uint32_t> generation_{0};
-  std::atomic<std::int64_t> user_seen_{0};  // when a user thread last made progress here
+  std::atomic<std::uint32_t> users_{0};  // goes up while user threads wait here
   Loop* other_ = nullptr;
   std::atomic<std::uint32_t> tell_others_{0};
   std::atomic<bool> stop_{false};

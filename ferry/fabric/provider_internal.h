@@ -91,6 +91,15 @@ class Lane {
   // called by the channel, not here) or makes an Operation and returns it pending. Never blocks,
   // except that shm copies in the caller. A lane that is not up fails with kUnavailable.
   virtual Transfer post(Request& request) = 0;
+  // For short writes, before post(): true if the bytes, and the flag if there is one, are where
+  // they belong. False says nothing and has changed nothing that post() does not change again.
+  virtual bool write_now(std::span<const std::byte> local, const RemoteAt& remote,
+                         const RemoteAt* flag, std::uint64_t value, bool notify) {
+    (void)local, (void)remote, (void)flag, (void)value, (void)notify;
+    return false;
+  }
+  // Whether a look at a flag should give way to making progress: a hint, a load or two.
+  virtual bool has_work() const { return true; }
   // Takes the oldest message that has arrived: copies it to `into` and returns its size; nothing if
   // there is none. kResourceExhausted if `into` is too small (the message stays).
   virtual Result<std::size_t> take_message(std::span<std::byte> into) = 0;

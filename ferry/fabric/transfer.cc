@@ -16,15 +16,17 @@ Transfer& Transfer::operator=(Transfer&& other) noexcept {
   return *this;
 }
 
-bool Transfer::poll() {
-  if (op_ == nullptr) return true;
-  if (op_->state() == OpState::kPending) op_->loop_->try_progress();
+bool Transfer::poll_pending() {
+  if (op_->state() == OpState::kPending) {
+    op_->loop_->note_user();
+    op_->loop_->try_progress();
+  }
   if (op_->state() == OpState::kPending) return false;
   settle();
   return true;
 }
 
-Status Transfer::wait(WaitMode mode) {
+Status Transfer::wait_pending(WaitMode mode) {
   if (op_ != nullptr) {
     // The operation's own deadline ends it; the loop's tick sees to that.
     auto* op = op_;

@@ -43,9 +43,12 @@ class [[nodiscard]] Transfer {
   }
 
   // True once the operation has ended; makes a little progress. Never blocks.
-  bool poll();
+  bool poll() { return op_ == nullptr || poll_pending(); }
   // Makes progress until the operation has ended (it has a deadline, so it does), and says how.
-  Status wait(WaitMode mode = WaitMode::kAdaptive);
+  Status wait(WaitMode mode = WaitMode::kAdaptive) {
+    if (op_ == nullptr && error_ == nullptr) return {};
+    return wait_pending(mode);
+  }
   // Asks for the operation to be given up. It still ends exactly once: done if it was too late,
   // else kCancelled. Wait for it before the local bytes are used again.
   void cancel();
@@ -53,6 +56,8 @@ class [[nodiscard]] Transfer {
   std::uint64_t value() const { return value_; }
 
  private:
+  bool poll_pending();
+  Status wait_pending(WaitMode mode);
   void settle();  // copies the outcome out of the ended operation and gives it back
   void drop();
   Operation* op_ = nullptr;

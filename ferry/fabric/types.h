@@ -54,12 +54,27 @@ struct RemoteRegion {
   friend bool operator==(const RemoteRegion&, const RemoteRegion&) = default;
 };
 
+// A place in a peer's region. Converts from RemoteRegion: its beginning.
+struct RemoteAt {
+  RemoteRegion region;
+  std::uint64_t offset = 0;
+  RemoteAt(const RemoteRegion& whole, std::uint64_t at = 0)  // NOLINT(google-explicit-constructor)
+      : region(whole), offset(at) {}
+};
+
 // How a waiter behaves until what it waits for happens.
 enum class WaitMode : std::uint8_t {
   kAdaptive,  // spin for a bounded time, then sleep
   kSpin,      // spin until the deadline; for latency, when cores are to spare
   kSleep,     // sleep at once
 };
+
+// Whether a 64-bit word of this process, aligned to 8, is at least `value`, wrapping like a
+// sequence number. Bytes written before the flag was are seen after.
+inline bool flag_reached(const std::byte* word, std::uint64_t value) {
+  auto now = __atomic_load_n(reinterpret_cast<const std::uint64_t*>(word), __ATOMIC_ACQUIRE);
+  return static_cast<std::int64_t>(now - value) >= 0;
+}
 
 // What a device, or the path to a peer, can do.
 struct Capabilities {

@@ -34,10 +34,10 @@ std::uint32_t open_job(Job& job, const JobView& what) {
 }
 
 std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t generation,
-                          const Share& share) {
+                          const Share& share, std::uint32_t most) {
   std::uint32_t copied = 0;
   auto seen = ticket.load(kRelaxed);
-  while (high(seen) == generation && low(seen) < share.pieces()) {
+  while (copied < most && high(seen) == generation && low(seen) < share.pieces()) {
     if (!ticket.compare_exchange_weak(seen, seen + 1, kRelaxed)) continue;
     share.copy(low(seen));
     ++copied;
@@ -68,11 +68,12 @@ std::optional<JobView> look_at_job(const Job& job) {
   return view;
 }
 
-bool claim_piece(Job& job, const JobView& seen) {
-  auto expected = seen.ticket;
-  return job.ticket.compare_exchange_strong(expected, expected + 1, std::memory_order_acq_rel);
+// A claim succeeds in the generation that was seen only, so what was read of the job is all its
+// own.
+std::uint32_t help(Job& job, const JobView& seen, const Share& share, std::uint32_t most) {
+  auto copied = copy_pieces(job.ticket, high(seen.ticket), share, most);
+  if (copied != 0) job.finished.fetch_add(copied, std::memory_order_release);
+  return copied;
 }
-
-void finish_piece(Job& job) { job.finished.fetch_add(1, std::memory_order_release); }
 
 }  // namespace ferry::fabric::shm

@@ -43,18 +43,17 @@ struct JobView {
 // The writing end, one thread at a time: makes the job known under a new generation, no piece
 // claimed yet. Returns the generation.
 std::uint32_t open_job(Job& job, const JobView& what);
-// Claims and copies pieces until none is left; returns how many. Whoever else does the same with
-// the same generation shares the work.
+// Claims and copies pieces until none is left, or `most` are copied; returns how many. Whoever else
+// does the same with the same generation shares the work.
 std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t generation,
-                          const Share& share);
+                          const Share& share, std::uint32_t most = ~0U);
 // How many pieces helpers have finished.
 std::uint32_t finished_by_helpers(const Job& job, std::uint32_t generation);
 
 // The helping end: the job that is open and has pieces left, if any.
 std::optional<JobView> look_at_job(const Job& job);
-// Claims the piece that `seen` says is next; false if somebody was faster or the job is over.
-bool claim_piece(Job& job, const JobView& seen);
-// The piece claimed is copied.
-void finish_piece(Job& job);
+// Copies up to `most` pieces of the job that was seen, and says so; returns how many: 0 once that
+// job is over.
+std::uint32_t help(Job& job, const JobView& seen, const Share& share, std::uint32_t most);
 
 }  // namespace ferry::fabric::shm

@@ -10,11 +10,6 @@ namespace ferry::fabric::shm {
 
 namespace {
 
-// The grant as the owner gave it, not as the caller says it is.
-bool admits(const Peer::View& view, std::uint64_t offset, std::uint64_t length, Rights need) {
-  return allows(view.rights, need) && offset <= view.length && length <= view.length - offset;
-}
-
 constexpr int kAttempts = 3;
 // A flagged write that must follow others through the ring takes its bytes along up to this size.
 constexpr std::uint64_t kThroughRing = 16 * 1024;
@@ -35,34 +30,60 @@ Transfer ShmLane::post(Request& request) {
   }
 }
 
+[[gnu::always_inline]] inline ShmLane::Reach ShmLane::aim(
+    const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
+    const RemoteRegion* flag, std::uint64_t flag_offset, Aim& out) const {
+  auto how = peer_->reach(remote, offset, length, Rights::kWrite, out.payload);
+  if (how != Reach::kReady || flag == nullptr || wires_->sender.busy()) return how;
+  std::byte* word = nullptr;
+  how = peer_->reach(*flag, flag_offset, sizeof *out.flag, Rights::kWrite, word);
+  out.flag = reinterpret_cast<std::uint64_t*>(word);
+  return how == Reach::kNotMapped ? Reach::kReady : how;
+}
+
+inline void ShmLane::raise(const Aim& aim, const RemoteRegion& flag, std::uint64_t offset,
+                           std::uint64_t value) {
+  about_to_store(flag.address + offset);
+  __atomic_store_n(aim.flag, value, __ATOMIC_RELEASE);
+}
+
+bool ShmLane::write_now(std::span<const std::byte> local, const RemoteAt& remote,
+                        const RemoteAt* flag, std::uint64_t value, bool notify) {
+  if (local.size() > kThroughRing || !up()) return false;
+  {
+    InFlight::Section section;
+    Aim where;
+    auto aimed =
+        aim(remote.region, remote.offset, local.size(), flag == nullptr ? nullptr : &flag->region,
+            flag == nullptr ? 0 : flag->offset, where);
+    if (aimed != Reach::kReady || (flag != nullptr && where.flag == nullptr)) return false;
+    if (!local.empty()) std::memcpy(where.payload, local.data(), local.size());
+    if (flag == nullptr) return true;
+    raise(where, flag->region, flag->offset, value);
+  }
+  if (notify) peer_->wake_flag_sleepers();
+  return true;
+}
+
 ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& error) {
   const Flag* flag = request.flag;
   InFlight::Section section;
-  Peer::View payload;
-  Peer::View word;
-  if (!peer_->find(request.remote, payload)) return Attempt::kUnknown;
-  if (flag != nullptr && !peer_->find(flag->region, word)) return Attempt::kUnknown;
-  if (payload.base == nullptr) return Attempt::kNotMapped;
-  if (!admits(payload, request.offset, request.length, Rights::kWrite) ||
-      !peer_->stands(request.remote))
-    return Attempt::kRefused;
-  bool through_ring = flag != nullptr && (word.base == nullptr || wires_->sender.busy());
+  Aim where;
+  auto aimed =
+      aim(request.remote, request.offset, request.length, flag == nullptr ? nullptr : &flag->region,
+          flag == nullptr ? 0 : flag->offset, where);
+  if (aimed != Reach::kReady) return attempt_of(aimed);
+  bool through_ring = flag != nullptr && where.flag == nullptr;
   if (through_ring && request.length <= kThroughRing) return Attempt::kNotMapped;
-  if (auto copied = copy_in(request, payload.base + request.offset); !copied) {
+  if (auto copied = copy_in(request, where.payload); !copied) {
     error = copied.error();
     return Attempt::kFailed;
   }
-  if (flag == nullptr) return Attempt::kDone;
   if (through_ring) {
-    request.length = 0;  // only the flag is left, and follows what is in the ring
+    request.length = 0;  // only the flag is left
     return Attempt::kNotMapped;
   }
-  if (!admits(word, flag->offset, sizeof flag->value, Rights::kWrite) ||
-      !peer_->stands(flag->region))
-    return Attempt::kRefused;
-  about_to_store(flag->region.address + flag->offset);
-  __atomic_store_n(reinterpret_cast<std::uint64_t*>(word.base + flag->offset), flag->value,
-                   __ATOMIC_RELEASE);
+  if (flag != nullptr) raise(where, flag->region, flag->offset, flag->value);
   return Attempt::kDone;
 }
 
@@ -79,7 +100,7 @@ Transfer ShmLane::post_write(Request& request) {
         return why_refused(request, Rights::kWrite);
       case Attempt::kFailed:
         return Transfer::failed(*error);
-      case Attempt::kUnknown:
+      default:
         if (auto known = resolve(request); !known) return Transfer::failed(known.error());
     }
   }
@@ -88,13 +109,10 @@ Transfer ShmLane::post_write(Request& request) {
 
 ShmLane::Attempt ShmLane::try_read(const Request& request) {
   InFlight::Section section;
-  Peer::View view;
-  if (!peer_->find(request.remote, view)) return Attempt::kUnknown;
-  if (view.base == nullptr) return Attempt::kNotMapped;
-  if (!admits(view, request.offset, request.length, Rights::kRead) ||
-      !peer_->stands(request.remote))
-    return Attempt::kRefused;
-  copy_out(request, view.base + request.offset);
+  std::byte* from = nullptr;
+  auto how = peer_->reach(request.remote, request.offset, request.length, Rights::kRead, from);
+  if (how != Reach::kReady) return attempt_of(how);
+  copy_out(request, from);
   return Attempt::kDone;
 }
 
@@ -111,13 +129,10 @@ Transfer ShmLane::post_read(Request& request) {
 
 ShmLane::Attempt ShmLane::try_atomic(const Request& request, std::uint64_t& found) {
   InFlight::Section section;
-  Peer::View view;
-  if (!peer_->find(request.remote, view)) return Attempt::kUnknown;
-  if (view.base == nullptr) return Attempt::kNotMapped;
-  if (!admits(view, request.offset, sizeof found, Rights::kAtomic) ||
-      !peer_->stands(request.remote))
-    return Attempt::kRefused;
-  auto* word = reinterpret_cast<std::uint64_t*>(view.base + request.offset);
+  std::byte* at = nullptr;
+  auto how = peer_->reach(request.remote, request.offset, sizeof found, Rights::kAtomic, at);
+  if (how != Reach::kReady) return attempt_of(how);
+  auto* word = reinterpret_cast<std::uint64_t*>(at);
   about_to_store(request.remote.address + request.offset);
   if (request.verb == Verb::kFetchAdd) {
     found = __atomic_fetch_add(word, request.operand, __ATOMIC_SEQ_CST);
@@ -165,10 +180,9 @@ Status ShmLane::resolve(const Request& request) {
 }
 
 Transfer ShmLane::why_refused(const Request& request, Rights need) const {
-  bool payload = peer_->stands(request.remote);
-  Peer::View view;
-  payload = payload && peer_->find(request.remote, view) &&
-            admits(view, request.offset, request.length, need);
+  std::byte* at = nullptr;
+  bool payload =
+      peer_->reach(request.remote, request.offset, request.length, need, at) == Reach::kReady;
   if (!payload || request.flag == nullptr)
     return Transfer::failed(peer_->why_not(request.remote, request.offset, request.length, need));
   return Transfer::failed(
@@ -177,8 +191,8 @@ Transfer ShmLane::why_refused(const Request& request, Rights need) const {
 
 Result<std::span<std::byte>> ShmLane::map(const RemoteRegion& remote) {
   if (!up()) return tl::unexpected<Error>(cause());
-  auto view = FERRY_TRY(peer_->resolve(remote));
-  if (view.base == nullptr)
+  auto memory = FERRY_TRY(peer_->resolve(remote));
+  if (memory.data() == nullptr)
     return fail(Code::kUnimplemented,
                 "the peer's region is memory of its own, which nobody can map; it must come from "
                 "Device::allocate()");
@@ -190,7 +204,7 @@ Result<std::span<std::byte>> ShmLane::map(const RemoteRegion& remote) {
     return tl::unexpected<Error>(peer_->why_not(remote, 0, remote.length, Rights::kNone));
   }
   mapped_.push_back(remote.key);
-  return std::span(view.base, view.length);
+  return memory;
 }
 
 int ShmLane::progress_on_loop() {

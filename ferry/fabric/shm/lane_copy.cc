@@ -21,6 +21,7 @@ constexpr std::uint64_t kTeamFrom = 1024 * 1024;
 constexpr std::uint64_t kStreamFrom = 8 * 1024 * 1024;
 constexpr std::uint32_t kSharedPiece = 32 * 1024;
 constexpr std::uint32_t kLargePiece = 256 * 1024;
+constexpr std::uint32_t kPiecesAtOnce = 4;
 
 Share share_of(std::byte* to, const std::byte* from, std::uint64_t length) {
   return Share{to, from, length, length < kStreamFrom ? kSharedPiece : kLargePiece,
@@ -109,7 +110,7 @@ void ShmLane::copy_out(const Request& request, const std::byte* from) {
   copy_alone(share_of(request.local, from, request.length));
 }
 
-// One piece, so that whoever waits here looks at its flag often.
+// A few pieces, so that whoever waits here looks at its flag often.
 int ShmLane::help_on_loop() {
   auto job = look_at_job(wires_->inward.job);
   wires_->helping = job.has_value() && help_with(*job);
@@ -129,13 +130,10 @@ bool ShmLane::help_with(const JobView& job) {
   auto source = peer_->source(job.source_block);
   if (job.source_offset > source.size() || job.length > source.size() - job.source_offset)
     return false;
-  if (!claim_piece(wires_->inward.job, job)) return true;  // somebody was faster; look again
   Share share{
       reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(grant->address)) + job.offset,
       source.data() + job.source_offset, job.length, job.piece, job.streaming};
-  share.copy(static_cast<std::uint32_t>(job.ticket));
-  finish_piece(wires_->inward.job);
-  return true;
+  return help(wires_->inward.job, job, share, kPiecesAtOnce) != 0;
 }
 
 }  // namespace ferry::fabric::shm

@@ -39,6 +39,9 @@ class ShmLane final : public Lane {
                std::uint32_t peer_index);
 
   Transfer post(Request& request) override;
+  bool write_now(std::span<const std::byte> local, const RemoteAt& remote, const RemoteAt* flag,
+                 std::uint64_t value, bool notify) override;
+  bool has_work() const override { return source_.has_work(); }
   Result<std::size_t> take_message(std::span<std::byte> into) override;
   bool has_message() const override;
   void close(const Error& cause) override;
@@ -90,6 +93,22 @@ class ShmLane final : public Lane {
   Transfer post_stream(Request& request);
   // How far an attempt on mapped memory came.
   enum class Attempt : std::uint8_t { kDone, kUnknown, kNotMapped, kRefused, kFailed };
+  using Reach = Peer::Reach;
+  static Attempt attempt_of(Reach how) {
+    return how == Reach::kUnknown     ? Attempt::kUnknown
+           : how == Reach::kNotMapped ? Attempt::kNotMapped
+                                      : Attempt::kRefused;
+  }
+  // Where a write goes.
+  struct Aim {
+    std::byte* payload = nullptr;
+    std::uint64_t* flag = nullptr;  // null: there is none, or it follows what is in the ring
+  };
+  // Within an InFlight::Section, like all that touches the peer's memory.
+  Reach aim(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
+            const RemoteRegion* flag, std::uint64_t flag_offset, Aim& out) const;
+  static void raise(const Aim& aim, const RemoteRegion& flag, std::uint64_t offset,
+                    std::uint64_t value);
   Attempt try_write(Request& request, std::optional<Error>& error);
   Attempt try_read(const Request& request);
   Attempt try_atomic(const Request& request, std::uint64_t& found);

@@ -39,7 +39,7 @@ void Peer::ring(std::size_t loop) const {
   [[maybe_unused]] auto written = ::write(events_[loop].get(), &one, sizeof one);
 }
 
-Result<Peer::View> Peer::resolve(const RemoteRegion& remote) {
+Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote) {
   auto grant = FERRY_TRY(table_->check(remote, 0, 0, Rights::kNone, number_at_peer_));
   bool known = false;
   {
@@ -51,7 +51,7 @@ Result<Peer::View> Peer::resolve(const RemoteRegion& remote) {
   LockGuard<Mutex> guard(lock_);
   std::byte* base = FERRY_TRY(base_of(grant));
   fill(grant, base);
-  return View{base, grant.length, grant.rights};
+  return std::span(base, base == nullptr ? 0 : grant.length);
 }
 
 Result<std::byte*> Peer::base_of(const GrantTable::Grant& grant) {

@@ -31,21 +31,37 @@ class Peer : public std::enable_shared_from_this<Peer> {
         session_(std::move(session)) {}
   ~Peer();
 
-  // A grant of the peer's, as found in the cache.
-  struct View {
-    std::byte* base = nullptr;  // null: the peer's own memory, which nobody else can map
-    std::uint64_t length = 0;
-    Rights rights = Rights::kNone;
+  // How far a look at a grant in the cache came.
+  enum class Reach : std::uint8_t {
+    kReady,
+    kUnknown,    // not in the cache: resolve() it
+    kNotMapped,  // the peer's own memory
+    kRefused,    // the grant as its owner gave it does not allow this, or no longer stands
   };
-  // False: not in the cache, resolve() it. A few loads. Only within an InFlight::Section does what
-  // it says hold: until the section ends.
-  bool find(const RemoteRegion& remote, View& out) const {
-    const Entry* set = &cache_[remote.key % kSets * 2];
-    return set[0].read(remote.key, out) || set[1].read(remote.key, out);
+  // Where `length` bytes at `offset` of a grant are, if `need` may be done to them. A few loads.
+  // Only within an InFlight::Section does what it says hold: until the section ends.
+  [[gnu::always_inline]] Reach reach(const RemoteRegion& remote, std::uint64_t offset,
+                                     std::uint64_t length, Rights need, std::byte*& at) const {
+    const Entry* entry = &cache_[remote.key % kSets * 2];
+    if (entry->key.load(std::memory_order_acquire) != remote.key) [[unlikely]] {
+      ++entry;
+      if (entry->key.load(std::memory_order_acquire) != remote.key) return Reach::kUnknown;
+    }
+    auto* base = entry->base.load(std::memory_order_relaxed);
+    auto most = entry->length.load(std::memory_order_relaxed);
+    auto rights = static_cast<Rights>(entry->rights.load(std::memory_order_relaxed));
+    // A key means the same for ever: if it is still there, the fields were its own.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (entry->key.load(std::memory_order_relaxed) != remote.key) return Reach::kUnknown;
+    if (base == nullptr) return Reach::kNotMapped;
+    if (!allows(rights, need) || offset > most || length > most - offset || !stands(remote))
+      return Reach::kRefused;
+    at = base + offset;
+    return Reach::kReady;
   }
-  // Looks the grant up in the peer's table, maps its block if need be, and caches it. Outside of
-  // sections.
-  Result<View> resolve(const RemoteRegion& remote);
+  // Looks the grant up in the peer's table, maps its block if need be, and caches it: the granted
+  // memory, or null if it is the peer's own, which nobody else can map. Outside of sections.
+  Result<std::span<std::byte>> resolve(const RemoteRegion& remote);
   // Why a request that does not stand fails, as the owner would say.
   Error why_not(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
                 Rights need) const;
@@ -60,18 +76,20 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void let_go(std::uint64_t key);
   bool holds(std::uint64_t key);
 
-  // After a store that somebody at the peer may sleep on. light_fence() comes first.
+  // After a store that somebody at the peer may sleep on. The store is ordered before the look at
+  // who sleeps by a full fence: a few nanoseconds here, and a sleeper need not pay for a
+  // membarrier.
   void wake_flag_sleepers() const {
-    light_fence();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     for (std::size_t i = 0; i < loops_; ++i)
       if (bells_[i].flag_sleepers.load(std::memory_order_relaxed) != 0) ring(i);
   }
   void wake_flag_sleepers(std::uint32_t loop) const {
-    light_fence();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (bells_[loop].flag_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
   }
   void wake_any(std::uint32_t loop) const {
-    light_fence();
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     if (bells_[loop].any_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
   }
   // Makes the peer's loop look at its lane of this index.
@@ -108,17 +126,6 @@ class Peer : public std::enable_shared_from_this<Peer> {
     std::atomic<std::byte*> base{nullptr};
     std::atomic<std::uint64_t> length{0};
     std::atomic<std::uint32_t> rights{0};
-
-    // The key is checked before and after: a key means the same for ever, so fields of another
-    // are never taken for its own.
-    bool read(std::uint64_t wanted, View& out) const {
-      if (key.load(std::memory_order_acquire) != wanted) return false;
-      out.base = base.load(std::memory_order_relaxed);
-      out.length = length.load(std::memory_order_relaxed);
-      out.rights = static_cast<Rights>(rights.load(std::memory_order_relaxed));
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return key.load(std::memory_order_relaxed) == wanted;
-    }
   };
   struct Mapped {
     std::uint64_t length = 0;

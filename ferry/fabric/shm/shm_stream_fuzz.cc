@@ -25,11 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto out = *memory::RingWriter::open(stream);
   shm::StreamServer server(*memory::RingReader::open(stream), *memory::RingWriter::open(replies),
                            done, *grants, 1);
-  RemoteRegion remote{grant.key, grant.address, grant.length, grant.epoch, Rights::kAll};
-  auto wire = remote.to_wire();
   std::uint64_t number = 0;
   while (size > 2) {
-    std::size_t length = 24 + data[0] + data[1] % 2 * 104;
+    std::size_t length = 24 + data[0] + data[1] % 2 * 48;
     bool patch = data[1] & 2;
     data += 2, size -= 2;
     auto room = out.reserve(length);
@@ -39,8 +37,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (patch && length >= sizeof(shm::RequestRecord)) {
       ++number;
       std::memcpy(room->data() + 8, &number, sizeof number);
-      std::memcpy(room->data() + 64, wire.data(), wire.size());
-      std::memcpy(room->data() + 96, wire.data(), wire.size());
+      shm::RequestRecord request;
+      std::memcpy(&request, room->data(), sizeof request);
+      request.key = request.flag_key = grant.key;
+      request.epoch = request.flag_epoch = grant.epoch;
+      std::memcpy(room->data(), &request, sizeof request);
     }
     out.commit();
     auto used = std::min(size, length);

@@ -33,11 +33,11 @@ class ShmSource final : public Loop::Source {
     if ((active_.load(std::memory_order_relaxed) & bit) == 0) active_.fetch_or(bit);
   }
 
-  int progress_on_loop() override {
-    auto bits =
-        doorbell_.lanes.load(std::memory_order_relaxed) | active_.load(std::memory_order_relaxed);
-    return bits == 0 ? 0 : progress_lanes_on_loop();
+  bool has_work() const {
+    return (doorbell_.lanes.load(std::memory_order_relaxed) |
+            active_.load(std::memory_order_relaxed)) != 0;
   }
+  int progress_on_loop() override { return has_work() ? progress_lanes_on_loop() : 0; }
   void tick_on_loop(std::int64_t now) override;
   bool has_pending() const override { return active_.load(std::memory_order_relaxed) != 0; }
 

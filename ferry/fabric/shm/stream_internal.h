@@ -54,16 +54,16 @@ struct RecordHeader {
 static_assert(sizeof(RecordHeader) == 24);
 
 struct RequestRecord {
-  RecordHeader header;  // value: the operand
-  std::uint64_t compare = 0;
-  std::uint64_t length = 0;
+  RecordHeader header;  // value: the operand of an atomic, or the flag's value
+  std::uint64_t key = 0;
   std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t flag_epoch = 0;
+  std::uint64_t flag_key = 0;  // compare-swap: the expected value
   std::uint64_t flag_offset = 0;
-  std::uint64_t flag_value = 0;
-  std::array<std::byte, RemoteRegion::kWireBytes> remote{};
-  std::array<std::byte, RemoteRegion::kWireBytes> flag{};
 };
-static_assert(sizeof(RequestRecord) == 128);
+static_assert(sizeof(RequestRecord) == 72);
 
 // The asking end. Thread-safe.
 class StreamSender {
@@ -162,13 +162,15 @@ class StreamServer {
     std::uint64_t moved = 0;
     RemoteRegion flag;
     std::byte* flag_at = nullptr;
-    std::uint64_t flag_value = 0;
     std::uint64_t compare = 0;
     std::optional<Error> error;
   };
   Status take(std::span<const std::byte> record);
   Status begin(std::span<const std::byte> record);
   Status check(const RequestRecord& request);
+  // Whether a grant that was checked at the beginning still stands; notes the error if not. Within
+  // an InFlight::Section.
+  bool stands(const RemoteRegion& remote, Rights need);
   Status place(std::span<const std::byte> bytes);
   Result<bool> reply();
   Result<bool> reply_data();

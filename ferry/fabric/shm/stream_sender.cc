@@ -145,14 +145,16 @@ Result<bool> StreamSender::put_request(Scratch& mine, Verb verb) {
   record.header.flagged = mine.flagged ? 1 : 0;
   record.header.number = mine.number;
   record.header.value = mine.operand;
-  record.compare = mine.compare;
-  record.length = mine.length;
+  record.key = mine.remote.key;
+  record.epoch = mine.remote.epoch;
   record.offset = mine.offset;
-  record.remote = mine.remote.to_wire();
+  record.length = mine.length;
+  record.flag_key = mine.compare;
   if (mine.flagged) {
+    record.header.value = mine.flag.value;
+    record.flag_key = mine.flag.region.key;
+    record.flag_epoch = mine.flag.region.epoch;
     record.flag_offset = mine.flag.offset;
-    record.flag_value = mine.flag.value;
-    record.flag = mine.flag.region.to_wire();
   }
   std::memcpy(room.data(), &record, sizeof record);
   if (bytes != 0) std::memcpy(room.data() + sizeof record, mine.local, bytes);

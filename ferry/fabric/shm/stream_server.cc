@@ -71,7 +71,7 @@ Status StreamServer::begin(std::span<const std::byte> record) {
   current_ = Current{};
   current_.header = request.header;
   current_.length = request.length;
-  current_.compare = request.compare;
+  current_.compare = request.flag_key;
   open_ = true;
   auto checked = check(request);
   if (!checked) current_.error = checked.error();
@@ -85,21 +85,31 @@ Status StreamServer::check(const RequestRecord& request) {
   bool atomic = verb == Verb::kFetchAdd || verb == Verb::kCompareSwap;
   Rights need = verb == Verb::kWrite ? Rights::kWrite : atomic ? Rights::kAtomic : Rights::kRead;
   std::uint64_t length = atomic ? 8 : request.length;
-  current_.remote = FERRY_TRY(RemoteRegion::from_wire(request.remote));
+  current_.remote.key = request.key;
+  current_.remote.epoch = request.epoch;
   auto grant = FERRY_TRY(grants_.check(current_.remote, request.offset, length, need, session_));
   current_.at = address_of(grant, request.offset);
   if (atomic && reinterpret_cast<std::uintptr_t>(current_.at) % 8 != 0)
     return fail(Code::kInvalidArgument, "an atomic on a word that is not aligned to 8");
   if (verb != Verb::kWrite || request.header.flagged == 0) return {};
-  current_.flag = FERRY_TRY(RemoteRegion::from_wire(request.flag));
+  current_.flag.key = request.flag_key;
+  current_.flag.epoch = request.flag_epoch;
   auto flag =
       FERRY_TRY(grants_.check(current_.flag, request.flag_offset, 8, Rights::kWrite, session_));
-  current_.flag_value = request.flag_value;
   auto* flag_at = address_of(flag, request.flag_offset);
   if (reinterpret_cast<std::uintptr_t>(flag_at) % 8 != 0)
     return fail(Code::kInvalidArgument, "a flag that is not aligned to 8");
   current_.flag_at = flag_at;
   return {};
+}
+
+bool StreamServer::stands(const RemoteRegion& remote, Rights need) {
+  if (grants_.stands(remote.key, remote.epoch)) return true;
+  auto checked = grants_.check(remote, 0, 0, need, session_);
+  current_.error =
+      checked ? fail(Code::kFailedPrecondition, "the grant {:#x} was revoked", remote.key).value()
+              : checked.error();
+  return false;
 }
 
 Status StreamServer::place(std::span<const std::byte> bytes) {
@@ -108,12 +118,8 @@ Status StreamServer::place(std::span<const std::byte> bytes) {
     return fail(Code::kDataLoss, "more bytes than the request said");
   if (!current_.error && !bytes.empty()) {
     InFlight::Section section;
-    auto standing = grants_.check(current_.remote, 0, 0, Rights::kWrite, session_);
-    if (standing) {
+    if (stands(current_.remote, Rights::kWrite))
       std::memcpy(current_.at + current_.moved, bytes.data(), bytes.size());
-    } else {
-      current_.error = standing.error();
-    }
   }
   current_.moved += bytes.size();
   return {};
@@ -138,13 +144,9 @@ Result<bool> StreamServer::reply() {
 void StreamServer::store_flag() {
   if (current_.flag_at == nullptr) return;
   InFlight::Section section;
-  auto standing = grants_.check(current_.flag, 0, 0, Rights::kWrite, session_);
-  if (standing) {
-    // The loop wakes whoever sleeps on it, since there was progress.
-    __atomic_store_n(word_at(current_.flag_at), current_.flag_value, __ATOMIC_RELEASE);
-  } else {
-    current_.error = standing.error();
-  }
+  // The loop wakes whoever sleeps on it, since there was progress.
+  if (stands(current_.flag, Rights::kWrite))
+    __atomic_store_n(word_at(current_.flag_at), current_.header.value, __ATOMIC_RELEASE);
 }
 
 Result<bool> StreamServer::reply_data() {
@@ -157,11 +159,7 @@ Result<bool> StreamServer::reply_data() {
     header.number = current_.header.number;
     std::memcpy(room.data(), &header, sizeof header);
     InFlight::Section section;
-    auto standing = grants_.check(current_.remote, 0, 0, Rights::kRead, session_);
-    if (!standing) {
-      current_.error = standing.error();
-      return true;
-    }
+    if (!stands(current_.remote, Rights::kRead)) return true;
     std::memcpy(room.data() + sizeof header, current_.at + current_.moved, bytes);
     replies_.commit();
     current_.moved += bytes;
@@ -178,11 +176,7 @@ Result<bool> StreamServer::reply_value() {
   header.number = current_.header.number;
   {
     InFlight::Section section;
-    auto standing = grants_.check(current_.remote, 0, 0, Rights::kAtomic, session_);
-    if (!standing) {
-      current_.error = standing.error();
-      return true;
-    }
+    if (!stands(current_.remote, Rights::kAtomic)) return true;
     auto* word = word_at(current_.at);
     header.value = current_.compare;
     if (static_cast<Verb>(current_.header.verb) == Verb::kFetchAdd) {
