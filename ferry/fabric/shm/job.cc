@@ -7,6 +7,13 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint32_t kStopped = 0xffffffff;
 
+// The low half of a ticket counts the pieces claimed from the front (16 bits) and from the back.
+constexpr std::uint32_t front(std::uint32_t claimed) { return claimed & 0xffff; }
+constexpr std::uint32_t back(std::uint32_t claimed) { return claimed >> 16; }
+constexpr bool any_left(std::uint32_t claimed, std::uint64_t pieces) {
+  return front(claimed) + back(claimed) < pieces;
+}
+
 constexpr std::uint64_t pack(std::uint32_t generation, std::uint32_t low) {
   return (std::uint64_t{generation} << 32) | low;
 }
@@ -34,12 +41,14 @@ std::uint32_t open_job(Job& job, const JobView& what) {
 }
 
 std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t generation,
-                          const Share& share, std::uint32_t most) {
+                          const Share& share, From from, std::uint32_t most) {
+  const std::uint32_t pieces = share.pieces();
+  const std::uint64_t step = from == From::kFront ? 1 : 1 << 16;
   std::uint32_t copied = 0;
   auto seen = ticket.load(kRelaxed);
-  while (copied < most && high(seen) == generation && low(seen) < share.pieces()) {
-    if (!ticket.compare_exchange_weak(seen, seen + 1, kRelaxed)) continue;
-    share.copy(low(seen));
+  while (copied < most && high(seen) == generation && any_left(low(seen), pieces)) {
+    if (!ticket.compare_exchange_weak(seen, seen + step, kRelaxed)) continue;
+    share.copy(from == From::kFront ? front(low(seen)) : pieces - 1 - back(low(seen)));
     ++copied;
     seen = ticket.load(kRelaxed);
   }
@@ -58,7 +67,7 @@ std::optional<JobView> look_at_job(const Job& job) {
   view.piece = job.piece.load(kRelaxed);
   if (view.length == 0 || view.piece == 0) return std::nullopt;
   std::uint64_t pieces = view.length / view.piece + (view.length % view.piece != 0 ? 1 : 0);
-  if (low(view.ticket) >= pieces || pieces >= kStopped) return std::nullopt;
+  if (pieces > Share::kMostPieces || !any_left(low(view.ticket), pieces)) return std::nullopt;
   view.key = job.key.load(kRelaxed);
   view.offset = job.offset.load(kRelaxed);
   view.source_offset = job.source_offset.load(kRelaxed);
@@ -71,7 +80,7 @@ std::optional<JobView> look_at_job(const Job& job) {
 // A claim succeeds in the generation that was seen only, so what was read of the job is all its
 // own.
 std::uint32_t help(Job& job, const JobView& seen, const Share& share, std::uint32_t most) {
-  auto copied = copy_pieces(job.ticket, high(seen.ticket), share, most);
+  auto copied = copy_pieces(job.ticket, high(seen.ticket), share, From::kBack, most);
   if (copied != 0) job.finished.fetch_add(copied, std::memory_order_release);
   return copied;
 }

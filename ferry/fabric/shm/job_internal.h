@@ -19,6 +19,7 @@ struct Share {
   std::uint32_t piece = 0;
   bool streaming = false;
 
+  static constexpr std::uint64_t kMostPieces = 0xffff;
   std::uint32_t pieces() const { return static_cast<std::uint32_t>((length + piece - 1) / piece); }
   void copy(std::uint32_t index) const {
     std::uint64_t at = std::uint64_t{index} * piece;
@@ -43,10 +44,13 @@ struct JobView {
 // The writing end, one thread at a time: makes the job known under a new generation, no piece
 // claimed yet. Returns the generation.
 std::uint32_t open_job(Job& job, const JobView& what);
+// The writer claims pieces from the front and the helper from the back, so that each core finds in
+// its cache what it copied when the same memory was last used.
+enum class From : std::uint8_t { kFront, kBack };
 // Claims and copies pieces until none is left, or `most` are copied; returns how many. Whoever else
 // does the same with the same generation shares the work.
 std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t generation,
-                          const Share& share, std::uint32_t most = ~0U);
+                          const Share& share, From from = From::kFront, std::uint32_t most = ~0U);
 // How many pieces helpers have finished.
 std::uint32_t finished_by_helpers(const Job& job, std::uint32_t generation);
 

@@ -24,8 +24,10 @@ constexpr std::uint32_t kLargePiece = 256 * 1024;
 constexpr std::uint32_t kPiecesAtOnce = 4;
 
 Share share_of(std::byte* to, const std::byte* from, std::uint64_t length) {
-  return Share{to, from, length, length < kStreamFrom ? kSharedPiece : kLargePiece,
-               length >= kStreamFrom};
+  if (length < kStreamFrom) return Share{to, from, length, kSharedPiece, false};
+  std::uint64_t piece = kLargePiece;
+  while (length / piece >= Share::kMostPieces) piece *= 2;
+  return Share{to, from, length, static_cast<std::uint32_t>(piece), true};
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kMaxLoops = 128;
 // A large copy that the receiver may take a share in. Written by the writing end before `ticket`
 // says that it is open; then both ends claim pieces by raising `ticket`.
 struct alignas(128) Job {
-  std::atomic<std::uint64_t> ticket{0};                // generation << 32 | the next piece
+  std::atomic<std::uint64_t> ticket{0};  // generation << 32 | claimed from back << 16 | from front
   alignas(64) std::atomic<std::uint64_t> finished{0};  // generation << 32 | pieces done by helpers
   alignas(64) std::atomic<std::uint64_t> length{0};
   std::atomic<std::uint64_t> key{0};            // of the grant written to

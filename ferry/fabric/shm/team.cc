@@ -53,7 +53,7 @@ void Team::work() {
     Help* help = current_;
     ++help->users_;
     lock_.unlock();
-    auto copied = copy_pieces(help->ticket_, help->generation_, help->share_);
+    auto copied = copy_pieces(help->ticket_, help->generation_, help->share_, From::kBack);
     lock_.lock();
     help->copied_ += copied;
     if (--help->users_ == 0) left_.notify_all();
