@@ -93,6 +93,7 @@ void take_part(Team& team, int me, const fabric::Options& options) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0)
     bench::fail_errno("system calls cannot be counted: ptrace is refused");
   raise(SIGSTOP);
+  play(end, me, 1);  // now both are under way again
   mark();
   play(end, me, kRounds);
   mark();

@@ -23,7 +23,7 @@ constexpr std::int64_t kTickNs = 10'000'000;
 constexpr std::uint64_t kParkMs = 2;
 constexpr int kIdleMs = 100;
 constexpr int kMostLingering = 1000;
-constexpr unsigned kAskEvery = 256;  // turns of a spinning waiter, some ten microseconds
+constexpr std::int64_t kAskNs = 100'000;
 
 void full_fence() {
 #if defined(__x86_64__)
@@ -195,6 +195,7 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
   note_user();
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
   SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_, mode == WaitMode::kAdaptive);
+  std::int64_t asked = 0;
   for (unsigned turn = 1;; ++turn) {
     for (int look = 0; look < kLooks; ++look)
       if (ready()) return true;
@@ -206,7 +207,11 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
       if (now >= deadline.ns()) return false;
       tick(now);
       // Sources try what is hot by themselves; the rest is asked for now and then.
-      if (turn % kAskEvery == 0) wait_for_events(0);
+      if (asked == 0) asked = now;
+      if (now - asked > kAskNs) {
+        asked = now;
+        wait_for_events(0);
+      }
     }
     if (budget.spin_again()) continue;
     if (mode != WaitMode::kSpin) sleep_once(ready, deadline);
