@@ -28,4 +28,10 @@ inline void have_loaded([[maybe_unused]] std::uint64_t address_in_owner) {
 #endif
 }
 
+// The last store of a flagged write: whoever sees it sees all before it.
+inline void raise_flag(std::uint64_t* word, std::uint64_t address_in_owner, std::uint64_t value) {
+  about_to_store(address_in_owner);
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
 }  // namespace ferry::fabric::shm

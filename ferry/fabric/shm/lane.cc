@@ -41,12 +41,6 @@ Transfer ShmLane::post(Request& request) {
   return how == Reach::kNotMapped ? Reach::kReady : how;
 }
 
-inline void ShmLane::raise(const Aim& aim, const RemoteRegion& flag, std::uint64_t offset,
-                           std::uint64_t value) {
-  about_to_store(flag.address + offset);
-  __atomic_store_n(aim.flag, value, __ATOMIC_RELEASE);
-}
-
 bool ShmLane::write_now(std::span<const std::byte> local, const RemoteAt& remote,
                         const RemoteAt* flag, std::uint64_t value, bool notify) {
   if (local.size() > kThroughRing || !up()) return false;
@@ -59,7 +53,7 @@ bool ShmLane::write_now(std::span<const std::byte> local, const RemoteAt& remote
     if (aimed != Reach::kReady || (flag != nullptr && where.flag == nullptr)) return false;
     if (!local.empty()) std::memcpy(where.payload, local.data(), local.size());
     if (flag == nullptr) return true;
-    raise(where, flag->region, flag->offset, value);
+    raise_flag(where.flag, flag->region.address + flag->offset, value);
   }
   if (notify) peer_->wake_flag_sleepers();
   return true;
@@ -83,7 +77,7 @@ ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& erro
     request.length = 0;  // only the flag is left
     return Attempt::kNotMapped;
   }
-  if (flag != nullptr) raise(where, flag->region, flag->offset, flag->value);
+  if (flag != nullptr) raise_flag(where.flag, flag->region.address + flag->offset, flag->value);
   return Attempt::kDone;
 }
 
@@ -95,7 +89,7 @@ Transfer ShmLane::post_write(Request& request) {
         if (request.flag != nullptr && request.flag->notify) peer_->wake_flag_sleepers();
         return Transfer::done();
       case Attempt::kNotMapped:
-        return post_stream(request);
+        return post_own(request, Rights::kWrite);
       case Attempt::kRefused:
         return why_refused(request, Rights::kWrite);
       case Attempt::kFailed:
@@ -120,7 +114,7 @@ Transfer ShmLane::post_read(Request& request) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto how = try_read(request);
     if (how == Attempt::kDone) return Transfer::done();
-    if (how == Attempt::kNotMapped) break;
+    if (how == Attempt::kNotMapped) return post_own(request, Rights::kRead);
     if (how == Attempt::kRefused) return why_refused(request, Rights::kRead);
     if (auto known = resolve(request); !known) return Transfer::failed(known.error());
   }

@@ -90,6 +90,7 @@ class ShmLane final : public Lane {
   Transfer post_read(Request& request);
   Transfer post_atomic(Request& request);
   Transfer post_message(Request& request);
+  Transfer post_own(Request& request, Rights need);
   Transfer post_stream(Request& request);
   // How far an attempt on mapped memory came.
   enum class Attempt : std::uint8_t { kDone, kUnknown, kNotMapped, kRefused, kFailed };
@@ -107,11 +108,13 @@ class ShmLane final : public Lane {
   // Within an InFlight::Section, like all that touches the peer's memory.
   Reach aim(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
             const RemoteRegion* flag, std::uint64_t flag_offset, Aim& out) const;
-  static void raise(const Aim& aim, const RemoteRegion& flag, std::uint64_t offset,
-                    std::uint64_t value);
   Attempt try_write(Request& request, std::optional<Error>& error);
   Attempt try_read(const Request& request);
   Attempt try_atomic(const Request& request, std::uint64_t& found);
+  // By the kernel, to or from memory of the peer's own. kNotMapped: what is left goes through the
+  // ring.
+  Attempt try_across(Request& request, Rights need, std::optional<Error>& error);
+  Result<bool> copy_across(const Request& request, Rights need);
   Status resolve(const Request& request);
   Transfer why_refused(const Request& request, Rights need) const;
   Status copy_in(const Request& request, std::byte* to);

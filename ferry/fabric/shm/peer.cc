@@ -40,7 +40,7 @@ void Peer::ring(std::size_t loop) const {
 }
 
 Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote) {
-  auto grant = FERRY_TRY(table_->check(remote, 0, 0, Rights::kNone, number_at_peer_));
+  auto grant = FERRY_TRY(check(remote, 0, 0, Rights::kNone));
   bool known = false;
   {
     LockGuard<Mutex> guard(lock_);
@@ -87,7 +87,7 @@ void Peer::fill(const GrantTable::Grant& grant, std::byte* base) {
 
 Error Peer::why_not(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
                     Rights need) const {
-  auto checked = table_->check(remote, offset, length, need, number_at_peer_);
+  auto checked = check(remote, offset, length, need);
   if (!checked) return checked.error();
   return fail(Code::kFailedPrecondition, "the grant {:#x} was revoked; look the region up again",
               remote.key)

@@ -28,6 +28,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   explicit Peer(std::shared_ptr<PeerSession> session)
       : number_(session->number()),
         number_at_peer_(session->number_at_peer()),
+        pid_(session->identity().pid),
         session_(std::move(session)) {}
   ~Peer();
 
@@ -62,6 +63,13 @@ class Peer : public std::enable_shared_from_this<Peer> {
   // Looks the grant up in the peer's table, maps its block if need be, and caches it: the granted
   // memory, or null if it is the peer's own, which nobody else can map. Outside of sections.
   Result<std::span<std::byte>> resolve(const RemoteRegion& remote);
+  // The grant, if it stands and allows this. Holds until the InFlight::Section ends.
+  Result<GrantTable::Grant> check(const RemoteRegion& remote, std::uint64_t offset,
+                                  std::uint64_t length, Rights need) const {
+    return table_->check(remote, offset, length, need, number_at_peer_);
+  }
+  // The peer's process, as the kernel named it.
+  std::int32_t pid() const { return pid_; }
   // Why a request that does not stand fails, as the owner would say.
   Error why_not(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
                 Rights need) const;
@@ -150,6 +158,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
 
   const std::uint32_t number_;
   const std::uint32_t number_at_peer_;
+  const std::int32_t pid_;
   // Set by meet(), before any lane is up; never changed after.
   std::unique_ptr<GrantTable> table_;
   Mapping bell_mapping_;

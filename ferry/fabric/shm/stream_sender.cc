@@ -16,6 +16,7 @@ struct StreamSender::Scratch {
   Flag flag;
   std::uint64_t operand;  // then what the atomic found
   std::uint64_t compare;
+  std::int64_t began;  // when it was asked for; 0: not measured
   bool flagged;
   bool begun;  // the request is in the ring
 
@@ -58,6 +59,7 @@ bool StreamSender::add(Operation* op, const Request& request) {
   mine.offset = request.offset;
   mine.operand = request.operand;
   mine.compare = request.compare;
+  mine.began = request.length >= Ways::kLeast ? now_ns() : 0;
   mine.flagged = request.flag != nullptr;
   if (mine.flagged) mine.flag = *request.flag;
   LockGuard<SpinLock> guard(lock_);
@@ -217,6 +219,7 @@ Status StreamSender::end_served(std::uint64_t done, Ended& ended) {
     const Scratch& mine = op->scratch<Scratch>();
     bool whole = op->verb() != Verb::kRead || mine.moved == mine.length;
     if (whole) {
+      if (mine.began != 0) ways_.took(Ways::Way::kRing, mine.length, now_ns() - mine.began);
       ended.well.push(op);
       continue;
     }

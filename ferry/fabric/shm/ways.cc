@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include "ferry/fabric/shm/ways_internal.h"
+
+namespace ferry::fabric::shm {
+
+namespace {
+constexpr auto kRelaxed = std::memory_order_relaxed;
+// How often the slower way is tried: it may have become the faster one. Seldom where it is far
+// behind.
+constexpr std::uint32_t kTryEvery = 64;
+constexpr std::uint32_t kTrySeldom = 256;
+}  // namespace
+
+Ways::Way Ways::choose(std::uint64_t length) {
+  if (length < kLeast || kernel_refused_.load(kRelaxed)) return Way::kRing;
+  Class& mine = class_of(length);
+  auto ring = mine.cost[0].load(kRelaxed);
+  auto kernel = mine.cost[1].load(kRelaxed);
+  if (ring == 0) return Way::kRing;
+  if (kernel == 0) return Way::kKernel;
+  auto better = ring <= kernel ? Way::kRing : Way::kKernel;
+  auto other = ring <= kernel ? Way::kKernel : Way::kRing;
+  auto every = std::max(ring, kernel) > 2 * std::min(ring, kernel) ? kTrySeldom : kTryEvery;
+  auto turn = mine.chosen.load(kRelaxed) + 1;
+  mine.chosen.store(turn, kRelaxed);
+  return turn % every == 0 ? other : better;
+}
+
+void Ways::took(Way way, std::uint64_t length, std::int64_t ns) {
+  if (length < kLeast || ns < 0) return;
+  auto& cost = class_of(length).cost[static_cast<std::size_t>(way)];
+  auto before = cost.load(kRelaxed);
+  auto now = std::max<std::uint64_t>(static_cast<std::uint64_t>(ns) * 1000 / length, 1);
+  if (before != 0) {
+    now = std::min(now, 4 * before);  // the core may have been taken away meanwhile
+    now = std::max<std::uint64_t>((7 * before + now) / 8, 1);
+  }
+  cost.store(now, kRelaxed);
+}
+
+}  // namespace ferry::fabric::shm
