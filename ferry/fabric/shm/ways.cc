@@ -10,6 +10,8 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 // behind.
 constexpr std::uint32_t kTryEvery = 64;
 constexpr std::uint32_t kTrySeldom = 256;
+constexpr std::uint32_t kFirst =
+    8;  // copies by turns, before either is called slow: the first are cold
 }  // namespace
 
 Ways::Way Ways::choose(std::uint64_t length) {
@@ -17,13 +19,12 @@ Ways::Way Ways::choose(std::uint64_t length) {
   Class& mine = class_of(length);
   auto ring = mine.cost[0].load(kRelaxed);
   auto kernel = mine.cost[1].load(kRelaxed);
-  if (ring == 0) return Way::kRing;
-  if (kernel == 0) return Way::kKernel;
+  auto turn = mine.chosen.load(kRelaxed) + 1;
+  mine.chosen.store(turn, kRelaxed);
+  if (turn <= kFirst || ring == 0 || kernel == 0) return turn % 2 == 0 ? Way::kKernel : Way::kRing;
   auto better = ring <= kernel ? Way::kRing : Way::kKernel;
   auto other = ring <= kernel ? Way::kKernel : Way::kRing;
   auto every = std::max(ring, kernel) > 2 * std::min(ring, kernel) ? kTrySeldom : kTryEvery;
-  auto turn = mine.chosen.load(kRelaxed) + 1;
-  mine.chosen.store(turn, kRelaxed);
   return turn % every == 0 ? other : better;
 }
 
@@ -32,10 +33,8 @@ void Ways::took(Way way, std::uint64_t length, std::int64_t ns) {
   auto& cost = class_of(length).cost[static_cast<std::size_t>(way)];
   auto before = cost.load(kRelaxed);
   auto now = std::max<std::uint64_t>(static_cast<std::uint64_t>(ns) * 1000 / length, 1);
-  if (before != 0) {
-    now = std::min(now, 4 * before);  // the core may have been taken away meanwhile
-    now = std::max<std::uint64_t>((7 * before + now) / 8, 1);
-  }
+  // What it did once it can do again; what is slow once may be chance.
+  if (before != 0 && now > before) now = (7 * before + std::min(now, 4 * before)) / 8;
   cost.store(now, kRelaxed);
 }
 
