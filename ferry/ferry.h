@@ -12,6 +12,7 @@
 namespace ferry {
 using fabric::Channel;
 using fabric::Device;
+using fabric::Options;
 using fabric::Region;
 using fabric::RemoteRegion;
 using fabric::Rights;

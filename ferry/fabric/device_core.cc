@@ -230,7 +230,6 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
         if (reached()) return {};
         cpu_relax();  // a reader that does not pause takes the line away from the writer
       }
-      loop.note_user();
     }
   }
   loop.wait_until(over, deadline, mode);

@@ -52,7 +52,8 @@ Result<GrantTable::Grant> GrantTable::add(Grant grant) {
   slot.block_offset.store(grant.block_offset, kRelaxed);
   slot.block.store(grant.block, kRelaxed);
   slot.peer.store(grant.peer, kRelaxed);
-  slot.rights.store(static_cast<std::uint32_t>(grant.rights), kRelaxed);
+  slot.rights.store(static_cast<std::uint32_t>(grant.rights) | (grant.mappable ? kMappable : 0),
+                    kRelaxed);
   slot.epoch.store(grant.epoch, kRelaxed);
   slot.key.store(grant.key, std::memory_order_release);
   count_.fetch_add(1, kRelaxed);
@@ -65,8 +66,9 @@ Status GrantTable::remove(std::uint64_t key) {
   Slot& slot = slots_[index];
   if (key == 0 || slot.key.load(kRelaxed) != key)
     return fail(Code::kNotFound, "grant {:#x} is not one of this device, or was revoked", key);
-  slot.key.store(0, std::memory_order_seq_cst);
+  // In this order: whoever looks in between learns that it was revoked, not that it never was.
   slot.epoch.fetch_add(1, std::memory_order_seq_cst);
+  slot.key.store(0, std::memory_order_seq_cst);
   free_.push_back(index);  // reused as late as possible
   count_.fetch_sub(1, kRelaxed);
   return {};
@@ -80,7 +82,9 @@ bool GrantTable::read(std::uint64_t key, Grant& out) const {
   out.block_offset = slot.block_offset.load(std::memory_order_acquire);
   out.block = slot.block.load(std::memory_order_acquire);
   out.peer = slot.peer.load(std::memory_order_acquire);
-  out.rights = static_cast<Rights>(slot.rights.load(std::memory_order_acquire));
+  auto rights = slot.rights.load(std::memory_order_acquire);
+  out.rights = static_cast<Rights>(rights & 0xff);
+  out.mappable = (rights & kMappable) != 0;
   out.epoch = slot.epoch.load(std::memory_order_acquire);
   return out.key == key && key != 0 && slot.key.load(kRelaxed) == key;
 }

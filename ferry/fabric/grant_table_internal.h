@@ -29,6 +29,7 @@ class GrantTable {
     std::uint32_t block = 0;        // memory::Block::id
     std::uint32_t peer = kAnyPeer;  // the only session that may use it, or kAnyPeer
     Rights rights = Rights::kNone;
+    bool mappable = false;  // the block is, or will be, handed to shared-memory peers
   };
 
   // In shared memory: 64 bytes. Fields are written before the key is, and the key is cleared before
@@ -41,9 +42,10 @@ class GrantTable {
     std::atomic<std::uint32_t> epoch{0};
     std::atomic<std::uint32_t> block{0};
     std::atomic<std::uint32_t> peer{0};
-    std::atomic<std::uint32_t> rights{0};
+    std::atomic<std::uint32_t> rights{0};  // and kMappable
   };
   static_assert(sizeof(Slot) == 64);
+  static constexpr std::uint32_t kMappable = 0x100;
 
   static Result<std::unique_ptr<GrantTable>> create();
   // What a peer does with the fd it was handed: a read-only view.

@@ -165,10 +165,7 @@ int Loop::try_progress() {
 
 void Loop::after_progress() {
   full_fence();  // what was completed, before the look at who sleeps: sleepers do the reverse
-  if (futex_sleepers_.load(std::memory_order_relaxed) != 0) {
-    generation_.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(generation_);
-  }
+  wake_futex_sleepers();
   if (epoll_sleepers_.load(std::memory_order_relaxed) != 0) ring();
   if (tell_others_.load(std::memory_order_relaxed) != 0) other_->notify();
 }
@@ -192,18 +189,17 @@ void Loop::notify() {
 }
 
 bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
-  note_user();
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
   SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_, mode == WaitMode::kAdaptive);
   std::int64_t asked = 0;
   for (unsigned turn = 1;; ++turn) {
     for (int look = 0; look < kLooks; ++look)
       if (ready()) return true;
-    if (work_now() != 0) continue;
-    if (turn % 32 == 0 || mode == WaitMode::kSleep) {
+    int work = work_now();
+    note_user();
+    if (turn % 32 == 0 || (mode == WaitMode::kSleep && work == 0)) {
       if (ready()) return true;
       auto now = now_ns();
-      note_user();
       if (now >= deadline.ns()) return false;
       tick(now);
       // Sources try what is hot by themselves; the rest is asked for now and then.
@@ -213,7 +209,7 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
         wait_for_events(0);
       }
     }
-    if (budget.spin_again()) continue;
+    if (work != 0 || budget.spin_again()) continue;
     if (mode != WaitMode::kSpin) sleep_once(ready, deadline);
     budget.restart();
   }
@@ -251,6 +247,7 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   epoll_sleepers_.fetch_add(1, std::memory_order_seq_cst);
   bell.flag_sleepers.fetch_add(1, std::memory_order_seq_cst);
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
+  wake_futex_sleepers();  // a flag for one of them may have come before the bell was raised
   if (nothing_to_do() && !ready()) {
     int limit = std::min(deadline.left_ms(), pending() ? 10 : 1000);
     wait_for_events(limit);
@@ -259,10 +256,13 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   bell.flag_sleepers.fetch_sub(1, std::memory_order_relaxed);
   epoll_sleepers_.fetch_sub(1, std::memory_order_relaxed);
   sleeper_taken_.store(false, std::memory_order_seq_cst);
-  if (futex_sleepers_.load(std::memory_order_seq_cst) != 0) {
-    generation_.fetch_add(1, std::memory_order_seq_cst);
-    futex_wake_all(generation_);
-  }
+  wake_futex_sleepers();
+}
+
+void Loop::wake_futex_sleepers() {
+  if (futex_sleepers_.load(std::memory_order_seq_cst) == 0) return;
+  generation_.fetch_add(1, std::memory_order_seq_cst);
+  futex_wake_all(generation_);
 }
 
 bool Loop::pending() {
@@ -285,7 +285,7 @@ int Loop::wait_for_events(int timeout_ms) {
     return progress_holding_token() + static_cast<int>(tell_others_.load());
   });
   if (watches_only_) work += count;
-  if (work != 0) after_progress();
+  after_progress();  // the event may have been for another thread that sleeps
   return work;
 }
 

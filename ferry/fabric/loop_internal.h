@@ -93,8 +93,7 @@ class Loop {
   // deadline passes first. Spins and sleeps as `mode` says.
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode);
 
-  // A user thread waits here, or looks at what would come from here: the poller stays away for a
-  // while.
+  // A user thread has just tried to make progress here: the poller stays away for a while.
   void note_user() {
     users_.store(users_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
@@ -121,6 +120,7 @@ class Loop {
   void tick_holding_token(std::int64_t now);
   void tick(std::int64_t now);
   void after_progress();
+  void wake_futex_sleepers();
   void ring();
   bool nothing_to_do();
   bool pending();
@@ -149,7 +149,7 @@ class Loop {
   std::atomic<bool> sleeper_taken_{false};
   std::atomic<std::uint32_t> futex_sleepers_{0};
   std::atomic<std::uint32_t> generation_{0};
-  std::atomic<std::uint32_t> users_{0};  // goes up while user threads wait here
+  std::atomic<std::uint32_t> users_{0};  // goes up while user threads make progress here
   Loop* other_ = nullptr;
   std::atomic<std::uint32_t> tell_others_{0};
   std::atomic<bool> stop_{false};

@@ -18,10 +18,11 @@ struct Quiet {
   std::condition_variable_any wake;
   std::size_t left = 0;
 
-  void one_less() {
+  // True for the last.
+  bool one_less() {
     LockGuard<Mutex> guard(lock);
-    --left;
     wake.notify_all();
+    return --left == 0;
   }
   bool wait(Deadline deadline) FERRY_NO_THREAD_SAFETY_ANALYSIS {
     lock.lock();
@@ -106,13 +107,7 @@ void DeviceCore::release_region(std::shared_ptr<RegionRecord> record) {
   for (auto key : keys) {
     // The record lives, and so its memory is not reused, until the last revocation is through.
     auto done = [this, record, quiet, bytes] {
-      bool last = false;
-      {
-        LockGuard<Mutex> guard(quiet->lock);
-        last = quiet->left == 1;
-      }
-      if (last) retired_bytes.fetch_sub(bytes);
-      quiet->one_less();
+      if (quiet->one_less()) retired_bytes.fetch_sub(bytes);
     };
     if (!revoke_grant(key, done)) done();
   }
@@ -132,6 +127,7 @@ Result<RemoteRegion> DeviceCore::grant(const Region& region, Rights rights, std:
   wanted.address = reinterpret_cast<std::uint64_t>(record.bytes.data());
   wanted.length = record.bytes.size();
   wanted.block = record.block.id;
+  wanted.mappable = record.block.fd >= 0;
   wanted.block_offset = record.block_offset;
   wanted.peer = peer;
   wanted.rights = rights;

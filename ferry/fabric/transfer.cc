@@ -1,6 +1,8 @@
 // Data path.
 #include "ferry/fabric/transfer.h"
 
+#include <algorithm>
+
 #include "ferry/fabric/loop_internal.h"
 #include "ferry/fabric/operation_internal.h"
 
@@ -30,7 +32,8 @@ Status Transfer::wait_pending(WaitMode mode) {
   if (op_ != nullptr) {
     // The operation's own deadline ends it; the loop's tick sees to that.
     auto* op = op_;
-    auto grace = Deadline::at_ns(op->deadline().ns() + 60'000'000'000LL);
+    constexpr std::int64_t kGrace = 60'000'000'000;
+    auto grace = Deadline::at_ns(std::min(op->deadline().ns(), INT64_MAX - kGrace) + kGrace);
     op->loop_->wait_until([op] { return op->state() != OpState::kPending; }, grace, mode);
     FERRY_ASSERT(op->state() != OpState::kPending, "a provider left an operation without an end");
     settle();

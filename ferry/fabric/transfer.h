@@ -11,8 +11,9 @@ namespace ferry::fabric {
 class Operation;
 
 // One operation in flight: its status, a way to wait for it, a way to give it up. Move-only, used
-// by one thread at a time. Dropping it does not cancel the operation; the local bytes stay the
-// library's until the completion all the same, so whoever drops it needs the callback.
+// by one thread at a time, and gone before its device is. Dropping it does not cancel the
+// operation; the local bytes stay the library's until the completion all the same, so whoever drops
+// it needs the callback.
 class [[nodiscard]] Transfer {
  public:
   Transfer() = default;  // an operation that has ended well

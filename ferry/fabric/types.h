@@ -86,7 +86,8 @@ struct Capabilities {
 };
 
 // Called exactly once when an operation has ended, on whichever thread makes progress: it must not
-// block. The status is kOk, the named failure, or kCancelled.
+// block, nor close or destroy a channel or a device. The status is kOk, the named failure, or
+// kCancelled.
 using Callback = InlineFunction<void(const Status&)>;
 
 }  // namespace ferry::fabric

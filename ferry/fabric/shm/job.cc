@@ -1,4 +1,6 @@
 // Data path.
+#include <algorithm>
+
 #include "ferry/fabric/shm/job_internal.h"
 
 namespace ferry::fabric::shm {
@@ -44,6 +46,7 @@ std::uint32_t copy_pieces(std::atomic<std::uint64_t>& ticket, std::uint32_t gene
                           const Share& share, From from, std::uint32_t most) {
   const std::uint32_t pieces = share.pieces();
   const std::uint64_t step = from == From::kFront ? 1 : 1 << 16;
+  most = std::min(most, pieces);  // whatever the other end does to the ticket
   std::uint32_t copied = 0;
   auto seen = ticket.load(kRelaxed);
   while (copied < most && high(seen) == generation && any_left(low(seen), pieces)) {
@@ -74,6 +77,7 @@ std::optional<JobView> look_at_job(const Job& job) {
   view.epoch = job.epoch.load(kRelaxed);
   view.source_block = job.source_block.load(kRelaxed);
   view.streaming = job.streaming.load(kRelaxed) != 0;
+  std::atomic_thread_fence(std::memory_order_acquire);  // read before a piece is claimed
   return view;
 }
 

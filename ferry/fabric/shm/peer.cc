@@ -12,6 +12,7 @@ namespace ferry::fabric::shm {
 namespace {
 
 constexpr std::size_t kPageMask = kPage - 1;
+constexpr auto kNews = std::chrono::seconds(1);
 
 // Page table entries now, not one fault at a time within a transfer. Best effort.
 void populate(std::byte* at, std::uint64_t length, bool writable) {
@@ -41,22 +42,35 @@ void Peer::ring(std::size_t loop) const {
 
 Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote) {
   auto grant = FERRY_TRY(check(remote, 0, 0, Rights::kNone));
-  bool known = false;
-  {
-    LockGuard<Mutex> guard(lock_);
-    known = blocks_.contains(grant.block);
-  }
-  // A block is announced before anything in it can be granted: it may wait in the socket.
-  if (!known) take_news();
+  if (grant.mappable) FERRY_TRY(await_block(grant.block));
   LockGuard<Mutex> guard(lock_);
   std::byte* base = FERRY_TRY(base_of(grant));
   fill(grant, base);
   return std::span(base, base == nullptr ? 0 : grant.length);
 }
 
+// A block is announced before anything in it can be granted: the news may wait in the socket, or
+// another thread may be about to take them in.
+Status Peer::await_block(std::uint32_t id) {
+  for (auto deadline = Deadline::after(kNews);; ::usleep(20)) {
+    {
+      LockGuard<Mutex> guard(lock_);
+      if (blocks_.contains(id)) return {};
+    }
+    if (deadline.expired())
+      return fail(Code::kUnavailable,
+                  "the peer has granted memory of a block {} that it never "
+                  "handed over",
+                  id);
+    take_news();
+  }
+}
+
 Result<std::byte*> Peer::base_of(const GrantTable::Grant& grant) {
+  if (!grant.mappable) return nullptr;
   auto found = blocks_.find(grant.block);
-  if (found == blocks_.end()) return nullptr;
+  if (found == blocks_.end())
+    return fail(Code::kUnavailable, "the peer has taken block {} back", grant.block);
   Mapped& block = found->second;
   if (grant.block_offset > block.length || grant.length > block.length - grant.block_offset)
     return fail(Code::kDataLoss, "the peer's grant {:#x} lies outside its block {}", grant.key,
@@ -76,7 +90,8 @@ void Peer::fill(const GrantTable::Grant& grant, std::byte* base) {
   Entry* set = &cache_[grant.key % kSets * 2];
   bool first = set[0].key.load(std::memory_order_relaxed) == grant.key;
   bool second = set[1].key.load(std::memory_order_relaxed) == grant.key;
-  Entry& entry = first ? set[0] : second ? set[1] : set[next_way_++ % 2];
+  if (first || second) return;  // a key means the same for ever, whatever a peer says later
+  Entry& entry = set[next_way_++ % 2];
   entry.key.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   entry.base.store(base, std::memory_order_relaxed);

@@ -154,6 +154,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   }
   void fill(const GrantTable::Grant& grant, std::byte* base) FERRY_REQUIRES(lock_);
   Result<std::byte*> base_of(const GrantTable::Grant& grant) FERRY_REQUIRES(lock_);
+  Status await_block(std::uint32_t id) FERRY_EXCLUDES(lock_);
   void take_news();
 
   const std::uint32_t number_;

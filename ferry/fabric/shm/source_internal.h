@@ -29,6 +29,8 @@ class ShmSource final : public Loop::Source {
 
   // The lane of this index has work that nobody may knock for. Any thread.
   void activate(std::uint32_t index) {
+    // What there is to do was stored before. The loop clears the bit and looks once more.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     auto bit = std::uint64_t{1} << (index % kBits);
     if ((active_.load(std::memory_order_relaxed) & bit) == 0) active_.fetch_or(bit);
   }

@@ -105,11 +105,12 @@ Result<int> StreamSender::progress() {
 }
 
 Result<int> StreamSender::put() {
+  int count = 0;
   if (half_put_) {
     if (!FERRY_TRY(put_abort(put_))) return 0;
     half_put_ = false;
+    ++count;
   }
-  int count = 0;
   while (to_send_.first != nullptr) {
     Operation* op = to_send_.first;
     count += FERRY_TRY(put_some(op));

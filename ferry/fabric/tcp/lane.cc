@@ -137,7 +137,11 @@ Result<std::size_t> TcpLane::take_message(std::span<std::byte> into) {
 
 void TcpLane::close(const Error& cause) {
   auto self = shared_from_this();
-  loop().with_token([&] { shut_on_loop(cause, true); });
+  loop().with_token([&] {
+    // A peer that has just left may have sent word of what it did before.
+    if (!shut_ && socket_) receive_on_loop();
+    shut_on_loop(cause, true);
+  });
 }
 
 void TcpLane::shut_on_loop(const Error& cause, bool goodbye, Chain first) {
