@@ -16,6 +16,7 @@ namespace {
 
 // Bytes that one lane may receive before the others get their turn.
 constexpr std::size_t kReceiveBudget = std::size_t{1} << 20;
+constexpr std::uint64_t kWakeAtMost = 128 * 1024;
 
 Header header_of(const Request& request) {
   Header header;
@@ -193,7 +194,17 @@ void TcpLane::ready_on_loop(std::uint32_t epoll_events) {
 }
 
 void TcpLane::arm_on_loop() {
-  if (!shut_ && sender_.debt() != 0) sender_.pay_debt();
+  if (shut_) return;
+  if (sender_.debt() != 0) sender_.pay_debt();
+  wake_at_on_loop(receiver_.remaining());
+}
+
+// A sleeper in the middle of a large frame is not to be woken for every few packets of it.
+void TcpLane::wake_at_on_loop(std::uint64_t bytes) {
+  auto least = static_cast<int>(std::clamp<std::uint64_t>(bytes, 1, kWakeAtMost));
+  if (least == wake_at_) return;
+  wake_at_ = least;
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
 }
 
 int TcpLane::progress_on_loop() {
@@ -242,6 +253,8 @@ int TcpLane::receive_on_loop() {
       lose_peer_on_loop(status.error());
       return 1;
     }
+    if (wake_at_ > 1 && receiver_.remaining() < static_cast<std::uint64_t>(wake_at_))
+      wake_at_on_loop(receiver_.remaining());
     if (protocol_.said_goodbye()) {
       shut_on_loop(
           fail(Code::kUnavailable, "{} closed the channel", peer_->identity().endpoint).value(),

@@ -51,6 +51,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   friend class SocketSource;
 
   int receive_on_loop();
+  void wake_at_on_loop(std::uint64_t bytes);
   Status take_rest_on_loop(std::span<const std::byte> rest);
   void break_on_loop(const Error& cause);
   void lose_peer_on_loop(const Error& cause);
@@ -75,6 +76,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   bool shut_ = false;
   bool readable_ = false;  // an event said so and the socket has not been emptied since
   bool ended_ = false;     // the peer's end is closed: read until the end
+  int wake_at_ = 1;        // bytes that must have arrived before the socket is called readable
   unsigned idle_ = 0;
   std::uint64_t cookie_ = 0;
   std::atomic<bool> hot_{false};  // written by the token's holder, read by whoever posts

@@ -39,6 +39,8 @@ class Receiver {
   // Dropped bytes go to `dump`.
   Receiver(FrameSink& sink, std::span<std::byte> dump) : sink_(sink), dump_(dump) {}
 
+  // Bytes that are still to come of the frame that has begun.
+  std::uint64_t remaining() const { return in_frame_ ? remaining_ : 0; }
   // At least one byte of room. Returns how many of `out` are used.
   int gaps(std::array<iovec, 2>& out);
   // `count` bytes were put into the last gaps, in order. After an error the stream is lost.
