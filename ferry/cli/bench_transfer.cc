@@ -198,6 +198,7 @@ Measurements measure_all(const Flags& flags, Plan plan, ProgressLine& progress) 
 
 Result<int> run_transfer(const Flags& flags) {
   const auto plan = FERRY_TRY(plan_of(flags));
+  for (const auto& path : {flags.json, flags.html}) FERRY_TRY(check_writable(path));
   const auto setup = read_setup();
   // With --json - the numbers own stdout.
   auto* out = flags.json == "-" ? stderr : stdout;

@@ -136,6 +136,14 @@ std::string json_report(const Setup& setup, const Measurements& measured,
   return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+Status check_writable(const std::string& path) {
+  if (path.empty() || path == "-") return {};
+  auto* file = std::fopen(path.c_str(), "a");
+  if (file == nullptr) return fail_errno(errno, "cannot write the report to {}", path);
+  std::fclose(file);
+  return {};
+}
+
 Status write_report(const std::string& path, const std::string& text) {
   auto* file = path == "-" ? stdout : std::fopen(path.c_str(), "w");
   if (file == nullptr) return fail_errno(errno, "cannot write the report to {}", path);

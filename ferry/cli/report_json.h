@@ -13,6 +13,8 @@ namespace ferry::cli {
 std::string json_report(const Setup& setup, const Measurements& measured,
                         const std::vector<Verdict>& verdicts);
 
+// Whether write_report() will be able to; asked before minutes are spent on what it is to write.
+Status check_writable(const std::string& path);
 // "-" is stdout.
 Status write_report(const std::string& path, const std::string& text);
 
