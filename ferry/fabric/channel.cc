@@ -226,14 +226,14 @@ Transfer Channel::send(std::span<const std::byte> message, OpOptions options) {
 Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadline, WaitMode mode) {
   if (core_ == nullptr) return tl::unexpected<Error>(closed().error());
   auto* core = core_.get();
+  // A lane that broke while the peer lives is connected anew meanwhile.
   auto there = [core] {
-    return core->lane().has_message() || !core->session().alive() || !core->lane().up();
+    return core->lane().has_message() || !core->session().alive() || core->failed();
   };
   core->lane().loop().wait_until(there, deadline, mode);
   if (core->lane().has_message()) return core->lane().take_message(into);
   FERRY_TRY(core->session().check_alive());
-  if (!core->lane().up())
-    return fail(Code::kUnavailable, "the channel to {} is down", peer_endpoint());
+  if (core->failed()) return fail(Code::kUnavailable, "the channel to {} is down", peer_endpoint());
   return fail(Code::kDeadlineExceeded, "no message came from {} in time", peer_endpoint());
 }
 

@@ -112,6 +112,34 @@ TEST_F(LoopTest, TicksComeWhileSomethingIsPending) {
   EXPECT_GE(source_.ticks_.load(), 3);
 }
 
+// Whoever finds ready what it waits for makes no progress for others: the poller must.
+TEST_F(LoopTest, WaitsThatNeedNothingDoNotKeepThePollerAway) {
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop.load())
+      loop_->wait_until([] { return true; }, Deadline::after(kLong), WaitMode::kSpin);
+  });
+  for (int i = 1; i <= 5; ++i) {
+    source_.put();
+    auto deadline = Deadline::after(std::chrono::seconds(5));
+    while (source_.done_.load() < i && !deadline.expired()) std::this_thread::yield();
+    EXPECT_EQ(source_.done_.load(), i);
+  }
+  stop.store(true);
+  busy.join();
+}
+
+TEST_F(LoopTest, ADeadlineHoldsWhileThereIsAlwaysWork) {
+  struct Busy : Loop::Source {
+    int progress_on_loop() override { return 1; }
+  } always;
+  loop_->add(&always);
+  for (auto mode : {WaitMode::kSpin, WaitMode::kAdaptive, WaitMode::kSleep})
+    EXPECT_FALSE(loop_->wait_until([] { return false; },
+                                   Deadline::after(std::chrono::milliseconds(20)), mode));
+  loop_->remove(&always);
+}
+
 // A bell in memory that others see: whoever stores a flag and sees a sleeper rings; no wake is
 // lost.
 TEST_F(LoopTest, RemoteWriterWakesSleeperThroughTheBell) {

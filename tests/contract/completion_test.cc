@@ -1,4 +1,5 @@
 #include <atomic>
+#include <limits>
 #include <thread>
 
 #include "tests/contract/fixture.h"
@@ -174,6 +175,14 @@ TEST_F(Completions, TheChannelWorksAfterADeadline) {
     last = code_of(ab().write(bytes, target.remote, {.deadline = soon()}).wait());
   }
   EXPECT_EQ(last, Code::kOk);
+}
+
+TEST_F(Completions, ADeadlineCanBeAsFarAwayAsTimeGoes) {
+  open();
+  auto target = make_piece(b(), 1UL << 16, Memory::kOwn);
+  std::vector<std::byte> bytes(1UL << 16);
+  auto never = Deadline::at_ns(std::numeric_limits<std::int64_t>::max());
+  EXPECT_EQ(code_of(ab().write(bytes, target.remote, {.deadline = never}).wait()), Code::kOk);
 }
 
 TEST_F(Completions, CancellingWhatIsDoneChangesNothing) {

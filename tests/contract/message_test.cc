@@ -36,6 +36,31 @@ TEST_F(Messages, ArriveInOrderWithTheirSizes) {
   sender.join();
 }
 
+// What was given up half-way is out of the way of what comes after it, also for a spinning
+// receiver.
+TEST_F(Messages, ComeAfterAWriteThatWasCancelled) {
+  open();
+  auto target = make_piece(b(), 8UL << 20, Memory::kOwn);
+  std::vector<std::byte> bytes(target.bytes().size());
+  for (int i = 0; i < rounds(6); ++i) {
+    std::thread receiver([&] {
+      std::vector<std::byte> into(max_message());
+      EXPECT_EQ(must(ba().receive(into, soon(), WaitMode::kSpin)), 2U);
+    });
+    auto transfer = ab().write(bytes, target.remote, {.deadline = soon()});
+    for (int spin = 0; spin < i * 20; ++spin) std::this_thread::yield();
+    transfer.cancel();
+    auto code = code_of(transfer.wait());
+    EXPECT_TRUE(code == Code::kOk || code == Code::kCancelled || code == Code::kUnavailable)
+        << name_of(code);
+    Code sent = Code::kUnknown;
+    for (auto deadline = soon(); sent != Code::kOk && !deadline.expired();)
+      sent = code_of(ab().send(std::span(bytes).first(2), {.deadline = soon()}).wait());
+    EXPECT_EQ(sent, Code::kOk);
+    receiver.join();
+  }
+}
+
 TEST_F(Messages, GoBothWays) {
   open();
   std::thread echo([&] {
