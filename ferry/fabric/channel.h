@@ -50,7 +50,8 @@ class Channel {
   Transfer copy(std::span<const Copy> copies, OpOptions options = {});
 
   // Writes the bytes, then stores `value` into the 64-bit word at `flag`, which is aligned to 8: a
-  // reader that sees the value sees every byte. `notify` false promises that the receiver spins, which saves a wake-up.
+  // reader that sees the value sees every byte. `notify` false promises that the receiver spins,
+  // which saves a wake-up.
   Transfer write_flagged(std::span<const std::byte> local, const RemoteAt& remote,
                          const RemoteAt& flag, std::uint64_t value, OpOptions options = {},
                          bool notify = true);
