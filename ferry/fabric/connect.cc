@@ -12,7 +12,8 @@ namespace ferry::fabric {
 
 namespace {
 constexpr std::size_t kMaxUnaccepted = 4096;
-}
+constexpr auto kLastWords = std::chrono::milliseconds(100);
+}  // namespace
 
 // Joins the peer at the endpoint, or finds the session that already did.
 Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoint_text,
@@ -70,8 +71,13 @@ Result<Channel> DeviceCore::connect(std::string_view target, const ConnectOption
     bool found = false;
     auto session = FERRY_TRY(session_to(target, deadline, found));
     auto made = open_channel(session, given, deadline);
-    // A session that was there already may have been about to end; then a new one is worth a try.
-    if (made || !found || session->alive() || deadline.expired()) return made;
+    if (made || !found || deadline.expired()) return made;
+    // A session that was there already may be about to end; then a new one is worth a try.
+    if (made.error().code() == Code::kUnavailable)
+      control->loop().wait_until([&] { return !session->alive(); },
+                                 std::min(deadline, Deadline::after(kLastWords)),
+                                 WaitMode::kAdaptive);
+    if (session->alive()) return made;
   }
 }
 
