@@ -72,7 +72,8 @@ class Channel {
   // wrapping like a sequence number. Makes progress and helps with the peer's copy meanwhile.
   Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                    WaitMode mode = WaitMode::kAdaptive) {
-    if (core_ != nullptr && flag_reached(word, value)) return {};
+    bool aligned = reinterpret_cast<std::uintptr_t>(word) % 8 == 0;
+    if (core_ != nullptr && aligned && flag_reached(word, value)) return {};
     return wait_for_flag(word, value, deadline, mode);
   }
 

@@ -143,12 +143,7 @@ void ShmProvider::forget(PeerSession& peer) {
 }
 
 void ShmProvider::revoke(const GrantTable::Grant& grant, std::function<void()> quiet) {
-  bool shareable = false;
-  {
-    LockGuard<Mutex> guard(lock_);
-    shareable = blocks_.contains(grant.block);
-  }
-  service_->revoke(grant.key, grant.peer, shareable, std::move(quiet));
+  service_->revoke(grant.key, grant.peer, std::move(quiet));
 }
 
 Status ShmProvider::attach(const memory::Block& block) {

@@ -62,8 +62,7 @@ std::shared_ptr<Link> Service::add_link(Fd socket, const std::shared_ptr<Peer>& 
   return link;
 }
 
-void Service::revoke(std::uint64_t key, std::uint32_t only_session, bool ask_peers,
-                     std::function<void()> quiet) {
+void Service::revoke(std::uint64_t key, std::uint32_t only_session, std::function<void()> quiet) {
   auto running = InFlight::Running::now();
   std::vector<std::shared_ptr<Link>> asked;
   std::uint64_t number = 0;
@@ -72,7 +71,7 @@ void Service::revoke(std::uint64_t key, std::uint32_t only_session, bool ask_pee
     std::set<std::uint32_t> sessions;
     for (const auto& link : links_) {
       bool concerned = only_session == 0 || link->session() == only_session;
-      if (ask_peers && concerned && sessions.insert(link->session()).second) asked.push_back(link);
+      if (concerned && sessions.insert(link->session()).second) asked.push_back(link);
     }
     if (!asked.empty() || !running.ended()) {
       number = ++last_number_;

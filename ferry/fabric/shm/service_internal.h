@@ -33,8 +33,7 @@ class Service : public std::enable_shared_from_this<Service> {
 
   // Asks the peers that may use the grant (all, or one session) to say when they no longer do.
   // Calls `quiet` once all have, or are gone, and no thread of this process touches it either.
-  void revoke(std::uint64_t key, std::uint32_t only_session, bool ask_peers,
-              std::function<void()> quiet);
+  void revoke(std::uint64_t key, std::uint32_t only_session, std::function<void()> quiet);
 
  private:
   Service(Fd listener, Fd waker, Greet greet);
