@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace bench {
 namespace {
@@ -53,9 +54,7 @@ class Player {
     begin(run);
     rounds_of_giver(warm_rounds(run));
     const auto cpu = cpu_ns();
-    const auto start = now_ns();
-    rounds_of_giver(run.rounds);
-    const auto ns = now_ns() - start;
+    const auto ns = pair_->typical() ? timed_rounds(run.rounds) : timed(run.rounds);
     const auto giver_cpu = cpu_ns() - cpu;
     link_.meet();
     const auto verdict = get<Verdict>(link_);
@@ -127,6 +126,20 @@ class Player {
       stamp(source, ++round_);
       pair_->give(static_cast<std::uint32_t>(round_));
     }
+  }
+
+  std::int64_t timed(std::uint64_t rounds) {
+    const auto start = now_ns();
+    rounds_of_giver(rounds);
+    return now_ns() - start;
+  }
+
+  std::int64_t timed_rounds(std::uint64_t rounds) {
+    std::vector<std::int64_t> each(rounds);
+    for (auto& ns : each) ns = timed(1);
+    const auto middle = each.begin() + static_cast<std::ptrdiff_t>(rounds / 2);
+    std::nth_element(each.begin(), middle, each.end());
+    return *middle * static_cast<std::int64_t>(rounds);
   }
 
   std::uint64_t rounds_of_taker(std::uint64_t count, Touch touch) {

@@ -57,6 +57,10 @@ class Pair {
     return {};
   }
 
+  // Whether a run's time is told as its median round, which a stall of the machine does not move, as
+  // latency tools do; else as the mean.
+  virtual bool typical() const { return false; }
+
   // Whether waits sleep; set before each run.
   void set_sleep(bool sleep) { sleep_ = sleep; }
 

@@ -202,6 +202,7 @@ class PollPair : public FerryPair {
  public:
   using FerryPair::FerryPair;
   static constexpr std::uint64_t kBytes = 2;
+  bool typical() const override { return true; }
 
   void open(std::uint64_t bytes) override {
     FerryPair::open(bytes);
