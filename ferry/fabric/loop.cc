@@ -224,9 +224,9 @@ void Loop::tick(std::int64_t now) {
   after_progress();
 }
 
-bool Loop::nothing_to_do() {
+bool Loop::nothing_to_do(bool poller) {
   take_token();
-  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i]->arm_on_loop();
+  for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i]->arm_on_loop(poller);
   int work = progress_holding_token();
   token_.give_back();
   if (work != 0) after_progress();
@@ -248,7 +248,7 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   bell.flag_sleepers.fetch_add(1, std::memory_order_seq_cst);
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
   wake_futex_sleepers();  // a flag for one of them may have come before the bell was raised
-  if (nothing_to_do() && !ready()) {
+  if (nothing_to_do(false) && !ready()) {
     int limit = std::min(deadline.left_ms(), pending() ? 10 : 1000);
     wait_for_events(limit);
   }
@@ -329,7 +329,7 @@ void Loop::poller() {
     Bell& bell = *bell_.load(std::memory_order_relaxed);
     bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
     int work = 0;
-    if (nothing_to_do())
+    if (nothing_to_do(true))
       work = wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);
     if (work != 0 && watches_only_) linger();
     bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);

@@ -49,8 +49,10 @@ class Loop {
     // Does what can be done now without blocking; returns how much was done (0: nothing).
     virtual int progress_on_loop() = 0;
     // The loop is about to sleep: ask for a wake-up through a watched fd (ibv_req_notify_cq and the
-    // like). The loop calls progress_on_loop() once more afterwards, then sleeps.
-    virtual void arm_on_loop() {}
+    // like). The loop calls progress_on_loop() once more afterwards, then sleeps. If it is the
+    // poller that sleeps, the end of an operation that nobody is told of needs no wake-up: whoever
+    // asks for it makes progress.
+    virtual void arm_on_loop(bool poller) { (void)poller; }
     // A watched fd is ready. Level-triggered; `cookie` is what watch() got.
     virtual void ready_on_loop(std::uint64_t cookie, std::uint32_t epoll_events) {
       (void)cookie, (void)epoll_events;
@@ -122,7 +124,7 @@ class Loop {
   void after_progress();
   void wake_futex_sleepers();
   void ring();
-  bool nothing_to_do();
+  bool nothing_to_do(bool poller);
   bool pending();
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
   int wait_for_events(int timeout_ms);

@@ -128,7 +128,7 @@ int SocketSource::try_a_cold_one() {
   return done;
 }
 
-void SocketSource::arm_on_loop() {
+void SocketSource::arm_on_loop(bool) {
   for (std::size_t i = 0; i < hot_.size(); ++i)
     if (hot_[i] != nullptr) hot_[i]->arm_on_loop();
 }

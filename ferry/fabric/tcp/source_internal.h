@@ -30,7 +30,7 @@ class SocketSource final : public Loop::Source {
   std::atomic<std::int64_t>& pending() { return pending_; }
 
   int progress_on_loop() override;
-  void arm_on_loop() override;
+  void arm_on_loop(bool poller) override;
   void ready_on_loop(std::uint64_t cookie, std::uint32_t epoll_events) override;
   void tick_on_loop(std::int64_t now) override;
   bool has_pending() const override { return pending_.load(std::memory_order_relaxed) > 0; }

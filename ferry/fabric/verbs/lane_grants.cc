@@ -89,6 +89,7 @@ void VerbsLane::bind(ibv_mw* window, ibv_mr* memory, std::uint32_t rkey,
     binds_.push_back(bind);
     waiting_.store(true, std::memory_order_relaxed);
   }
+  queue_.event_wanted();
 }
 
 bool VerbsLane::lock_soon() {

@@ -116,6 +116,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   void pump_on_loop();
   void tick_on_loop(std::int64_t now);
   void take_down_on_loop();
+  bool nothing_posted() const { return ring_.empty(); }
   bool wants_pump() const { return waiting_.load(std::memory_order_seq_cst); }
   bool doomed() const { return doomed_.load(std::memory_order_acquire); }
   // Has the loop take the lane down for this reason. Any thread; the first reason counts.

@@ -23,6 +23,7 @@ Transfer VerbsLane::post(Request& request) {
   if (!adapter_.atomics && (request.verb == Verb::kFetchAdd || request.verb == Verb::kCompareSwap))
     return Transfer::failed(
         fail(Code::kUnimplemented, "{} has no atomics; use tcp or shm", adapter_.name).value());
+  bool told = static_cast<bool>(request.callback);
   Operation* op = shared_.context.operations->make(request, *this);
   auto& work = *new (&op->scratch<Work>()) Work;
   work.local = request.local;
@@ -47,6 +48,7 @@ Transfer VerbsLane::post(Request& request) {
       failures.push_back({op, *cause_});
     }
   }
+  if (told) queue_.event_wanted();
   for (int i = 0; i < asks.count; ++i) {
     Notice notice;
     notice.region = asks.regions[i];
@@ -112,6 +114,7 @@ void VerbsLane::pump(Failures& failures) {
     // First tell the loop that something waits, then look whether what it waits for has come
     // meanwhile: the loop does the reverse.
     waiting_.store(waiting, std::memory_order_seq_cst);
+    if (waiting) queue_.event_wanted();
     again = waiting && ((no_room_ && ring_.room() > kReserve) ||
                         (!held_.empty() && credits_back_.load(std::memory_order_seq_cst) != 0));
   }

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
+
 #include "ferry/base/log.h"
 #include "ferry/fabric/verbs/lane_internal.h"
 #include "ferry/fabric/verbs/queue_internal.h"
@@ -146,8 +148,19 @@ void Queue::received(const ibv_wc& completion) {
     shared_.buffers.give(buffer);
 }
 
-void Queue::arm_on_loop() {
-  if (int error = ibv_req_notify_cq(cq_.get(), 0))
+bool Queue::idle() const {
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
+    return lane.second->nothing_posted() && !lane.second->wants_pump();
+  });
+}
+
+void Queue::arm_on_loop(bool poller) {
+  armed_lightly_.store(poller, std::memory_order_seq_cst);
+  // Forgotten first: whoever wants one after the look at the lanes says so again.
+  if (event_wanted_.exchange(false, std::memory_order_seq_cst) && !idle())
+    event_wanted_.store(true, std::memory_order_seq_cst);
+  bool lightly = poller && !event_wanted_.load(std::memory_order_seq_cst);
+  if (int error = ibv_req_notify_cq(cq_.get(), lightly ? 1 : 0))
     logger().error("verbs: arming a completion queue: {}", text_of_errno(error));
 }
 

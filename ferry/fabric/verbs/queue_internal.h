@@ -21,7 +21,7 @@ class Queue final : public Loop::Source {
   ~Queue() override;
 
   int progress_on_loop() override;
-  void arm_on_loop() override;
+  void arm_on_loop(bool poller) override;
   void ready_on_loop(std::uint64_t cookie, std::uint32_t epoll_events) override;
   void tick_on_loop(std::int64_t now) override;
   bool has_pending() const override {
@@ -37,6 +37,14 @@ class Queue final : public Loop::Source {
 
   void operation_began() { pending_.fetch_add(1, std::memory_order_relaxed); }
   void operation_ended() { pending_.fetch_sub(1, std::memory_order_relaxed); }
+  // What was posted before this call has a completion that the loop must act on soon, or somebody
+  // waits for room. Other completions do not wake the idle poller, which spares an interrupt and a
+  // wake-up each: whoever asks for them finds them.
+  void event_wanted() {
+    event_wanted_.store(true, std::memory_order_seq_cst);
+    if (armed_lightly_.load(std::memory_order_seq_cst) && armed_lightly_.exchange(false))
+      loop_.notify();
+  }
   // Some lane wants to be taken down by the loop.
   void lane_doomed() {
     doomed_.store(true, std::memory_order_release);
@@ -55,6 +63,7 @@ class Queue final : public Loop::Source {
   void received(const ibv_wc& completion);
   void top_up_receives();
   int take_doomed();
+  bool idle() const;
   VerbsLane* lane_of(std::uint32_t qpn);
 
   Shared& shared_;
@@ -71,6 +80,8 @@ class Queue final : public Loop::Source {
   std::uint32_t receives_ = 0;      // posted
   std::uint32_t max_receives_ = 0;  // what the receive queue holds
   std::atomic<std::uint64_t> pending_{0};
+  std::atomic<bool> event_wanted_{false};
+  std::atomic<bool> armed_lightly_{false};
   std::atomic<bool> doomed_{false};
 };
 
