@@ -1,7 +1,7 @@
 # One library from all rooms. A room is a folder below ferry/; its files are picked up by name:
 # x.h and x.cc belong to the library, x_test.cc to the unit tests, x_fuzz.cc to the fuzz targets.
 
-set(FERRY_LIBRARY_ROOMS base bootstrap memory fabric)
+set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric transfer)
 
 # What the library uses and its users need not see. Tests and private headers do.
 set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::VERBS)

@@ -257,6 +257,10 @@ Result<std::span<std::byte>> Channel::map(const RemoteRegion& remote) {
   return core_->lane().map(remote);
 }
 
+void Channel::wake_peer() const {
+  if (core_ != nullptr) core_->lane().wake_peer();
+}
+
 // A closed channel has no path and no peer.
 Capabilities Channel::capabilities() const {
   return core_ == nullptr ? Capabilities{} : core_->lane().capabilities();

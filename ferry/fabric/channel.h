@@ -83,6 +83,10 @@ class Channel {
   // The peer's region as memory of this process, where capabilities().maps_peer says so.
   Result<std::span<std::byte>> map(const RemoteRegion& remote);
 
+  // After a release-store of a flag to memory that map() gave: wakes a receiver that sleeps until a
+  // flag comes. A receiver that spins needs none.
+  void wake_peer() const;
+
   Capabilities capabilities() const;
   std::string provider() const;       // "shm", "tcp", ...
   std::string why() const;            // why this provider was chosen for this peer

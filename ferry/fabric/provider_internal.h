@@ -113,6 +113,8 @@ class Lane {
     (void)remote;
     return fail(Code::kUnimplemented, "this path cannot map a peer's memory; use shared memory");
   }
+  // After a store to memory that map() gave: wakes whoever sleeps at the peer until a flag comes.
+  virtual void wake_peer() const {}
   virtual const Capabilities& capabilities() const = 0;
   virtual bool up() const = 0;
   Loop& loop() const { return loop_; }

@@ -27,6 +27,7 @@ class FakeLane final : public Lane, public Loop::Source {
   bool has_message() const override;
   void close(const Error& cause) override;
   Result<std::span<std::byte>> map(const RemoteRegion& remote) override;
+  void wake_peer() const override { peer_node_->wake(); }
   const Capabilities& capabilities() const override;
   bool up() const override { return up_.load(std::memory_order_acquire) && !link_->broken(); }
 

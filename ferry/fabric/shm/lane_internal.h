@@ -46,6 +46,7 @@ class ShmLane final : public Lane {
   bool has_message() const override;
   void close(const Error& cause) override;
   Result<std::span<std::byte>> map(const RemoteRegion& remote) override;
+  void wake_peer() const override { peer_->wake_flag_sleepers(); }
   const Capabilities& capabilities() const override { return shared_->capabilities; }
   bool up() const override { return up_.load(std::memory_order_acquire); }
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kTargetBytes = 8 << 20;
 constexpr const char* kSecret = "a secret for two processes of one test";
 
-Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+Deadline within_half_a_minute() { return Deadline::after(std::chrono::seconds(30)); }
 
 Options options() {
   Options made;
@@ -33,7 +33,7 @@ Options options() {
   auto endpoint = device->endpoint();
   endpoint.resize(64);
   if (::write(endpoint_pipe, endpoint.data(), endpoint.size()) != 64) ::_exit(3);
-  auto channel = device->accept(soon());
+  auto channel = device->accept(within_half_a_minute());
   std::vector<std::byte> own(kTargetBytes);
   auto region = arena ? device->allocate(kTargetBytes) : device->register_memory(own);
   auto flag = device->allocate(64);
@@ -44,7 +44,8 @@ Options options() {
       !device->publish("flag", *flag_granted))
     ::_exit(5);
   for (;;)
-    if (!channel->wait_flag(flag->data(), ~std::uint64_t{0} >> 1, soon())) ::_exit(6);
+    if (!channel->wait_flag(flag->data(), ~std::uint64_t{0} >> 1, within_half_a_minute()))
+      ::_exit(6);
 }
 
 struct Child {
@@ -82,8 +83,8 @@ TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
   ASSERT_TRUE(device) << device.error().to_string();
   auto channel = device->connect(child.endpoint);
   ASSERT_TRUE(channel) << channel.error().to_string();
-  auto data = channel->look_up("data", soon());
-  auto flag = channel->look_up("flag", soon());
+  auto data = channel->look_up("data", within_half_a_minute());
+  auto flag = channel->look_up("flag", within_half_a_minute());
   ASSERT_TRUE(data && flag);
   Region source = *device->allocate(kTargetBytes);
   std::atomic<bool> running{false};
@@ -94,7 +95,7 @@ TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
   });
   std::uint64_t round = 0;
   Status status;
-  auto end = soon();
+  auto end = within_half_a_minute();
   while (status && !end.expired()) {
     status = channel->write_flagged(source.bytes(), *data, *flag, ++round).wait();
     if (status) status = channel->fetch_add({*data, 64}, 1).wait();
@@ -116,13 +117,13 @@ TEST(ShmPeerDeath, AMappingOutlivesThePeer) {
   ASSERT_TRUE(device);
   auto channel = device->connect(child.endpoint);
   ASSERT_TRUE(channel);
-  auto data = channel->look_up("data", soon());
+  auto data = channel->look_up("data", within_half_a_minute());
   ASSERT_TRUE(data);
   auto mapped = channel->map(*data);
   ASSERT_TRUE(mapped);
   (*mapped)[0] = std::byte{1};
   child.send(SIGKILL);
-  auto end = soon();
+  auto end = within_half_a_minute();
   while (channel->alive() && !end.expired())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_FALSE(channel->alive());

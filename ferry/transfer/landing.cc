@@ -1,0 +1,77 @@
+// Data path.
+#include <sys/random.h>
+
+#include <cstring>
+
+#include "ferry/transfer/landing_internal.h"
+
+namespace ferry::transfer {
+
+std::uint64_t random_nonce() {
+  std::uint64_t nonce = 0;
+  while (nonce == 0) {
+    auto got = ::getrandom(&nonce, sizeof nonce, 0);
+    FERRY_ASSERT(got == sizeof nonce, "the kernel has random numbers");
+  }
+  return nonce;
+}
+
+Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
+                              const Layout& layout, std::uint64_t nonce, std::uint64_t first) {
+  Landing landing;
+  landing.channel_ = &channel;
+  landing.layout_ = layout;
+  landing.nonce_ = nonce;
+  landing.slots_ = FERRY_TRY(device.allocate(layout.bytes(), fabric::Rights::kReadWrite));
+  landing.remote_ = FERRY_TRY(device.grant(landing.slots_, fabric::Rights::kReadWrite, channel));
+  landing.first_ = first;
+  landing.expected_ = first;
+  return landing;
+}
+
+Status Landing::wait(Deadline deadline, fabric::WaitMode mode) const {
+  // At least the expected number, and then exactly it.
+  FERRY_TRY(channel_->wait_flag(reinterpret_cast<const std::byte*>(flag_word()), expected_,
+                                deadline, mode));
+  FERRY_TRY(arrived());
+  return {};
+}
+
+tl::unexpected<Error> Landing::wrong_flag(std::uint64_t flag) const {
+  return fail(
+      Code::kDataLoss,
+      "slot {} says that tensor {} has arrived, where {} is expected; the sender at {} broke "
+      "the protocol: open the edge anew",
+      slot(), flag, expected_, channel_->peer_endpoint());
+}
+
+Status Landing::meet_sender() {
+  const auto* hello = slots_.data();
+  std::uint64_t nonce = 0;
+  std::memcpy(&nonce, hello + Layout::kHelloFlag, sizeof nonce);
+  if (nonce != nonce_)
+    return fail(Code::kDataLoss, "the sender at {} has sent a tensor before its hello",
+                channel_->peer_endpoint());
+  std::array<std::byte, fabric::RemoteRegion::kWireBytes> wire;
+  std::memcpy(wire.data(), hello, wire.size());
+  sender_words_ = FERRY_TRY(fabric::RemoteRegion::from_wire(wire));
+  if (sender_words_.length < layout_.words())
+    return fail(Code::kDataLoss, "the sender at {} has {} bytes of words for {} slots",
+                channel_->peer_endpoint(), sender_words_.length, layout_.slots);
+  std::byte* mapped = nullptr;
+  if (channel_->capabilities().maps_peer) {
+    auto words = FERRY_TRY(channel_->map(sender_words_));
+    if (words.size() < layout_.words())
+      return fail(Code::kDataLoss, "the sender at {} granted too little",
+                  channel_->peer_endpoint());
+    mapped = words.data();
+  }
+  for (std::uint32_t slot = 0; slot < layout_.slots; ++slot) {
+    auto at = slot * Layout::kLine;
+    acknowledgements_.emplace_back(*channel_, fabric::RemoteAt{sender_words_, at},
+                                   mapped == nullptr ? nullptr : mapped + at, true);
+  }
+  return {};
+}
+
+}  // namespace ferry::transfer

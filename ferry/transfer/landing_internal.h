@@ -1,0 +1,81 @@
+// Data path.
+#pragma once
+
+#include <vector>
+
+#include "ferry/fabric/device.h"
+#include "ferry/transfer/layout_internal.h"
+#include "ferry/transfer/remote_word_internal.h"
+
+namespace ferry::transfer {
+
+// The receiver's ring of slots. One thread at a time, except for acknowledge().
+class Landing {
+ public:
+  // Allocates the slots and lets the channel's peer at them. `first` is the tensor expected first.
+  static Result<Landing> open(fabric::Device& device, fabric::Channel& channel,
+                              const Layout& layout, std::uint64_t nonce, std::uint64_t first = 1);
+
+  const fabric::RemoteRegion& remote() const { return remote_; }
+  const Layout& layout() const { return layout_; }
+  std::uint64_t nonce() const { return nonce_; }
+  std::uint64_t expected() const { return expected_; }
+
+  // Whether the next tensor is there. kDataLoss for a flag that cannot be.
+  Result<bool> arrived() const {
+    auto flag = __atomic_load_n(flag_word(), __ATOMIC_ACQUIRE);
+    if (flag == expected_) return true;
+    if (flag == before()) return false;
+    return wrong_flag(flag);
+  }
+  // Waits for it.
+  Status wait(Deadline deadline, fabric::WaitMode mode) const;
+  std::span<std::byte> body() const {
+    return slots_.bytes().subspan(layout_.slot_at(slot()), layout_.body);
+  }
+  // The next tensor, which has arrived, is taken: its number. Its body stays as it is until
+  // acknowledge().
+  Result<std::uint64_t> take() {
+    if (acknowledgements_.empty()) FERRY_TRY(meet_sender());
+    return expected_++;
+  }
+  // The sender may use the slot of that tensor again. Any thread; once for each tensor.
+  Status acknowledge(std::uint64_t sequence) const {
+    return acknowledgements_[layout_.slot_of(sequence)].store(sequence);
+  }
+  // The sender's words, once a tensor was taken.
+  const fabric::RemoteRegion& sender_words() const { return sender_words_; }
+  // Takes over the sender of the landing before this one.
+  void follow(const Landing& before) {
+    sender_words_ = before.sender_words_;
+    acknowledgements_ = before.acknowledgements_;
+  }
+
+ private:
+  std::uint32_t slot() const { return layout_.slot_of(expected_); }
+  std::uint64_t before() const {
+    return expected_ >= first_ + layout_.slots ? expected_ - layout_.slots : 0;
+  }
+  std::uint64_t* flag_word() const {
+    return reinterpret_cast<std::uint64_t*>(slots_.data() + layout_.slot_at(slot()) +
+                                            layout_.flag());
+  }
+  tl::unexpected<Error> wrong_flag(std::uint64_t flag) const;
+  // Reads the sender's hello, which lies before its first tensor.
+  Status meet_sender();
+
+  fabric::Channel* channel_ = nullptr;
+  Layout layout_;
+  std::uint64_t nonce_ = 0;
+  fabric::Region slots_;
+  fabric::RemoteRegion remote_;
+  fabric::RemoteRegion sender_words_;
+  std::vector<RemoteWord> acknowledgements_;  // by slot; empty until the sender is known
+  std::uint64_t first_ = 1;
+  std::uint64_t expected_ = 1;
+};
+
+// Never 0.
+std::uint64_t random_nonce();
+
+}  // namespace ferry::transfer

@@ -1,0 +1,112 @@
+// Data path.
+#include <cstring>
+
+#include "ferry/transfer/launch_internal.h"
+
+namespace ferry::transfer {
+
+Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel,
+                            const Ticket& ticket) {
+  if (channel.peer() != ticket.owner)
+    return fail(Code::kFailedPrecondition,
+                "the ticket is not of the device at {}, or of an earlier run of it; ask for a new "
+                "one",
+                channel.peer_endpoint());
+  Launch launch;
+  launch.channel_ = &channel;
+  launch.notify_ = !ticket.spins;
+  launch.tail_flag_ = channel.capabilities().tail_flag && ticket.spins;
+  FERRY_TRY(launch.aim(ticket));
+  FERRY_TRY(launch.greet(device, ticket.nonce));
+  return launch;
+}
+
+Status Launch::aim(const Ticket& ticket) {
+  layout_ = FERRY_TRY(Layout::of(ticket.slots, ticket.body));
+  remote_ = ticket.region;
+  mapped_ = nullptr;
+  if (!channel_->capabilities().maps_peer) return {};
+  auto memory = FERRY_TRY(channel_->map(remote_));
+  if (memory.size() < layout_.bytes())
+    return fail(Code::kOutOfRange, "the ticket speaks of {} bytes, {} are granted", layout_.bytes(),
+                memory.size());
+  mapped_ = memory.data();
+  return {};
+}
+
+Status Launch::greet(fabric::Device& device, std::uint64_t nonce) {
+  words_ = FERRY_TRY(device.allocate(layout_.words(), fabric::Rights::kReadWrite));
+  auto granted = FERRY_TRY(device.grant(words_, fabric::Rights::kReadWrite, *channel_));
+  auto hello = granted.to_wire();
+  return channel_->write_flagged(hello, remote_, {remote_, Layout::kHelloFlag}, nonce, {}, notify_)
+      .wait();
+}
+
+Status Launch::move_to(const Ticket& ticket) {
+  if (ticket.slots != layout_.slots || ticket.owner != channel_->peer())
+    return fail(Code::kDataLoss, "the receiver at {} offers slots that are not like its first ones",
+                channel_->peer_endpoint());
+  return aim(ticket);
+}
+
+Status Launch::wait_free(Deadline deadline, fabric::WaitMode mode) const {
+  auto wanted = layout_.before(next_);
+  const auto* at = reinterpret_cast<const std::byte*>(word(layout_.slot_of(next_)));
+  auto waited = channel_->wait_flag(at, wanted, deadline, mode);
+  if (!waited && waited.error().code() == Code::kDeadlineExceeded)
+    return fail(Code::kDeadlineExceeded,
+                "the receiver at {} has not let go of tensor {}, and all {} slots are in use",
+                channel_->peer_endpoint(), wanted, layout_.slots);
+  FERRY_TRY(std::move(waited));
+  FERRY_TRY(free());
+  return {};
+}
+
+Status Launch::wait_all(Deadline deadline, fabric::WaitMode mode) const {
+  for (auto sequence = layout_.before(next_) + 1; sequence < next_; ++sequence) {
+    const auto* at = reinterpret_cast<const std::byte*>(word(layout_.slot_of(sequence)));
+    FERRY_TRY(channel_->wait_flag(at, sequence, deadline, mode));
+  }
+  return {};
+}
+
+fabric::Transfer Launch::write(std::span<const std::byte> bytes, std::uint64_t offset,
+                               fabric::OpOptions options) {
+  auto sequence = next_++;
+  auto at = layout_.slot_at(layout_.slot_of(sequence));
+  return channel_->write_flagged(bytes, {remote_, at + offset}, {remote_, at + layout_.flag()},
+                                 sequence, std::move(options), notify_);
+}
+
+fabric::Transfer Launch::write_to_end(std::span<std::byte> bytes_and_flag,
+                                      fabric::OpOptions options) {
+  auto bytes = bytes_and_flag.first(bytes_and_flag.size() - sizeof next_);
+  auto offset = layout_.flag() - bytes.size();
+  if (!tail_flag_) return write(bytes, offset, std::move(options));
+  auto sequence = next_++;
+  std::memcpy(bytes_and_flag.data() + bytes.size(), &sequence, sizeof sequence);
+  auto at = layout_.slot_at(layout_.slot_of(sequence));
+  return channel_->write(bytes_and_flag, {remote_, at + offset}, std::move(options));
+}
+
+fabric::Transfer Launch::write_ahead(std::span<const std::byte> bytes, std::uint64_t offset,
+                                     fabric::OpOptions options) const {
+  auto at = layout_.slot_at(layout_.slot_of(next_));
+  return channel_->write(bytes, {remote_, at + offset}, std::move(options));
+}
+
+Status Launch::publish() {
+  auto at = layout_.slot_at(layout_.slot_of(next_)) + layout_.flag();
+  FERRY_TRY(RemoteWord(*channel_, {remote_, at}, mapped_ + at, notify_).store(next_));
+  ++next_;
+  return {};
+}
+
+tl::unexpected<Error> Launch::wrong_word(std::uint64_t seen) const {
+  return fail(Code::kDataLoss,
+              "the receiver at {} acknowledges tensor {}, where {} was in that slot; open the edge "
+              "anew",
+              channel_->peer_endpoint(), seen, layout_.before(next_));
+}
+
+}  // namespace ferry::transfer

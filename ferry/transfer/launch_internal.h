@@ -1,0 +1,88 @@
+// Data path.
+#pragma once
+
+#include <span>
+
+#include "ferry/fabric/device.h"
+#include "ferry/transfer/layout_internal.h"
+#include "ferry/transfer/remote_word_internal.h"
+#include "ferry/transfer/ticket.h"
+
+namespace ferry::transfer {
+
+// The sender's side of a landing: which slot is next, whether it is free, and how it is filled. One
+// thread at a time.
+class Launch {
+ public:
+  // Greets the owner of the ticket. kFailedPrecondition for a ticket of another device, or of an
+  // earlier run of this one.
+  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel,
+                             const Ticket& ticket);
+
+  fabric::Channel& channel() const { return *channel_; }
+  const Layout& layout() const { return layout_; }
+  std::uint64_t next() const { return next_; }
+
+  // Whether the slot of the next tensor is free. kDataLoss for an acknowledgement that cannot be.
+  Result<bool> free() const {
+    auto wanted = layout_.before(next_);
+    auto seen = __atomic_load_n(word(layout_.slot_of(next_)), __ATOMIC_ACQUIRE);
+    if (seen == wanted) return true;
+    if (seen == layout_.before(wanted)) return false;
+    return wrong_word(seen);
+  }
+  // Waits for it. kDeadlineExceeded names the tensor that is not let go of.
+  Status wait_free(Deadline deadline, fabric::WaitMode mode) const;
+  // Waits until every tensor that was sent was let go of.
+  Status wait_all(Deadline deadline, fabric::WaitMode mode) const;
+  // The body of the next tensor's slot as memory of this process; empty where the path maps
+  // nothing.
+  std::span<std::byte> body() const {
+    if (mapped_ == nullptr) return {};
+    return {mapped_ + layout_.slot_at(layout_.slot_of(next_)), layout_.body};
+  }
+
+  // The slot is free. The bytes go to `offset` of its body, then the flag; they are the library's
+  // until the transfer's end.
+  fabric::Transfer write(std::span<const std::byte> bytes, std::uint64_t offset,
+                         fabric::OpOptions options);
+  // Bytes that go to the end of the body, with room for the flag after them: one plain write where
+  // the path keeps order within it and the receiver spins, else as write().
+  fabric::Transfer write_to_end(std::span<std::byte> bytes_and_flag, fabric::OpOptions options);
+  // Bytes for the slot whose flag comes later.
+  fabric::Transfer write_ahead(std::span<const std::byte> bytes, std::uint64_t offset,
+                               fabric::OpOptions options) const;
+  // What body() holds is sent: one store.
+  Status publish();
+
+  // Tensor `sequence` was let go of.
+  bool acknowledged(std::uint64_t sequence) const {
+    return fabric::flag_reached(reinterpret_cast<const std::byte*>(word(layout_.slot_of(sequence))),
+                                sequence);
+  }
+  // What the receiver wrote beyond the acknowledgements.
+  std::span<const std::byte> offer() const {
+    return words_.bytes().subspan(layout_.slots * Layout::kLine, Layout::kLine);
+  }
+  // Goes on in another landing of the same receiver.
+  Status move_to(const Ticket& ticket);
+
+ private:
+  const std::uint64_t* word(std::uint32_t slot) const {
+    return reinterpret_cast<const std::uint64_t*>(words_.data() + slot * Layout::kLine);
+  }
+  tl::unexpected<Error> wrong_word(std::uint64_t seen) const;
+  Status aim(const Ticket& ticket);
+  Status greet(fabric::Device& device, std::uint64_t nonce);
+
+  fabric::Channel* channel_ = nullptr;
+  Layout layout_;
+  fabric::RemoteRegion remote_;
+  std::byte* mapped_ = nullptr;
+  bool notify_ = true;
+  bool tail_flag_ = false;
+  fabric::Region words_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace ferry::transfer

@@ -1,0 +1,19 @@
+// Data path.
+#include "ferry/transfer/remote_word_internal.h"
+
+namespace ferry::transfer {
+
+// Nothing of ours is read after the call, so the transfer need not be kept. A failure shows in what
+// comes next on the channel.
+Status RemoteWord::post(std::uint64_t value) const {
+  auto stored = channel_->write_flagged({}, at_, at_, value, {}, notify_);
+  if (stored.poll()) return stored.wait();
+  return {};
+}
+
+Status RemoteWord::gone() const {
+  return fail(Code::kUnavailable, "the peer at {} is gone; connect again and open the edge anew",
+              channel_->peer_endpoint());
+}
+
+}  // namespace ferry::transfer

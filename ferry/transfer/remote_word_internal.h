@@ -1,0 +1,41 @@
+// Data path.
+#pragma once
+
+#include <cstdint>
+
+#include "ferry/fabric/channel.h"
+
+namespace ferry::transfer {
+
+// A 64-bit word of a peer's that this end stores: straight into the peer's memory where that is
+// mapped, else by a flagged write of no bytes. Whoever sees the value sees what this thread wrote
+// to mapped memory before, and what was posted on the channel before unless the word is mapped.
+class RemoteWord {
+ public:
+  RemoteWord() = default;
+  RemoteWord(fabric::Channel& channel, const fabric::RemoteAt& at, std::byte* mapped, bool notify)
+      : channel_(&channel),
+        at_(at),
+        mapped_(reinterpret_cast<std::uint64_t*>(mapped)),
+        notify_(notify) {}
+
+  // kUnavailable if the peer is known to be gone.
+  Status store(std::uint64_t value) const {
+    if (mapped_ == nullptr) return post(value);
+    if (!channel_->alive()) return gone();
+    __atomic_store_n(mapped_, value, __ATOMIC_RELEASE);
+    if (notify_) channel_->wake_peer();
+    return {};
+  }
+
+ private:
+  Status post(std::uint64_t value) const;
+  Status gone() const;
+
+  fabric::Channel* channel_ = nullptr;
+  fabric::RemoteAt at_{fabric::RemoteRegion{}};
+  std::uint64_t* mapped_ = nullptr;
+  bool notify_ = true;
+};
+
+}  // namespace ferry::transfer

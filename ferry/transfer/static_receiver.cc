@@ -1,0 +1,57 @@
+// Data path.
+#include "ferry/transfer/landing_internal.h"
+#include "ferry/transfer/static_slot.h"
+
+namespace ferry::transfer {
+
+struct StaticReceiver::Core final : Arrival::Owner {
+  Core(Landing slots, Ticket made) : landing(std::move(slots)), ticket(std::move(made)) {}
+
+  Status let_go(std::uint64_t sequence, std::uint64_t) override {
+    return landing.acknowledge(sequence);
+  }
+
+  Landing landing;
+  Ticket ticket;
+  std::uint64_t taken = 0;
+};
+
+Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Channel& channel,
+                                            const tensor::Spec& spec, ReceiverOptions options) {
+  auto layout = FERRY_TRY(Layout::of(options.slots, FERRY_TRY(spec.bytes())));
+  auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
+  Ticket ticket;
+  ticket.protocol = Protocol::kStatic;
+  ticket.spins = options.spins;
+  ticket.slots = layout.slots;
+  ticket.body = layout.body;
+  ticket.nonce = landing.nonce();
+  ticket.owner = device.id();
+  ticket.region = landing.remote();
+  ticket.spec = spec;
+  return StaticReceiver(std::make_unique<Core>(std::move(landing), std::move(ticket)));
+}
+
+StaticReceiver::StaticReceiver(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+StaticReceiver::StaticReceiver(StaticReceiver&&) noexcept = default;
+StaticReceiver& StaticReceiver::operator=(StaticReceiver&&) noexcept = default;
+StaticReceiver::~StaticReceiver() = default;
+
+const Ticket& StaticReceiver::ticket() const { return core_->ticket; }
+
+Result<bool> StaticReceiver::ready() { return core_->landing.arrived(); }
+
+Result<Arrival> StaticReceiver::receive(Deadline deadline, fabric::WaitMode mode) {
+  auto& landing = core_->landing;
+  if (!FERRY_TRY(landing.arrived())) FERRY_TRY(landing.wait(deadline, mode));
+  auto tensor = FERRY_TRY(tensor::Tensor::over(core_->ticket.spec, landing.body()));
+  auto sequence = FERRY_TRY(landing.take());
+  ++core_->taken;
+  return Arrival(core_.get(), sequence, 0, std::move(tensor));
+}
+
+EdgeStats StaticReceiver::stats() const {
+  return {.tensors = core_->taken, .in_place = core_->taken};
+}
+
+}  // namespace ferry::transfer
