@@ -17,15 +17,13 @@ std::uint64_t random_nonce() {
 }
 
 Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
-                              const Layout& layout, std::uint64_t nonce, std::uint64_t first) {
+                              const Layout& layout, std::uint64_t nonce) {
   Landing landing;
   landing.channel_ = &channel;
   landing.layout_ = layout;
   landing.nonce_ = nonce;
   landing.slots_ = FERRY_TRY(device.allocate(layout.bytes(), fabric::Rights::kReadWrite));
   landing.remote_ = FERRY_TRY(device.grant(landing.slots_, fabric::Rights::kReadWrite, channel));
-  landing.first_ = first;
-  landing.expected_ = first;
   return landing;
 }
 

@@ -12,9 +12,9 @@ namespace ferry::transfer {
 // The receiver's ring of slots. One thread at a time, except for acknowledge().
 class Landing {
  public:
-  // Allocates the slots and lets the channel's peer at them. `first` is the tensor expected first.
+  // Allocates the slots and lets the channel's peer at them.
   static Result<Landing> open(fabric::Device& device, fabric::Channel& channel,
-                              const Layout& layout, std::uint64_t nonce, std::uint64_t first = 1);
+                              const Layout& layout, std::uint64_t nonce);
 
   const fabric::RemoteRegion& remote() const { return remote_; }
   const Layout& layout() const { return layout_; }
@@ -45,10 +45,12 @@ class Landing {
   }
   // The sender's words, once a tensor was taken.
   const fabric::RemoteRegion& sender_words() const { return sender_words_; }
-  // Takes over the sender of the landing before this one.
-  void follow(const Landing& before) {
+  const std::vector<RemoteWord>& acknowledgements() const { return acknowledgements_; }
+  // Takes over the sender of the landing before this one, from its tensor `first` on.
+  void follow(const Landing& before, std::uint64_t first) {
     sender_words_ = before.sender_words_;
     acknowledgements_ = before.acknowledgements_;
+    first_ = expected_ = first;
   }
 
  private:

@@ -1,0 +1,242 @@
+// Data path.
+#include <cstring>
+#include <vector>
+
+#include "ferry/transfer/buffer_pool_internal.h"
+#include "ferry/transfer/dynamic_slot.h"
+#include "ferry/transfer/launch_internal.h"
+#include "ferry/transfer/metadata_internal.h"
+
+namespace ferry::transfer {
+
+namespace {
+// Up to here a tensor in foreign memory is copied behind its metadata, to go in one write.
+constexpr std::uint64_t kCopyUpTo = 16 * 1024;
+
+constexpr std::uint64_t kTail = Metadata::kBytes + sizeof(std::uint64_t);
+}  // namespace
+
+struct DynamicSender::Core {
+  Core(fabric::Device& device, fabric::Channel& channel, Launch to, Ticket from, SenderOptions how)
+      : launch(std::move(to)),
+        ticket(std::move(from)),
+        options(how),
+        pool(device, &channel),
+        held(launch.layout().slots) {}
+
+  using Buffer = BufferPool::Buffer;
+
+  std::uint64_t pad() const { return launch.layout().body - Metadata::kBytes; }
+  bool fits(std::uint64_t bytes) const { return align_up(bytes, 64) <= pad(); }
+  // Where a payload of so many bytes is in the mapped pad.
+  std::span<std::byte> in_pad(std::uint64_t bytes) const {
+    return launch.body().subspan(pad() - align_up(bytes, 64), bytes);
+  }
+  Result<Buffer> take_buffer(std::uint64_t bytes) {
+    reclaim();
+    return pool.take(align_up(bytes, 64) + kTail);
+  }
+  // Buffers whose tensors were let go of.
+  void reclaim() {
+    auto next = launch.next();
+    auto slots = launch.layout().slots;
+    for (auto sequence = next > slots ? next - slots : 1; sequence < next; ++sequence) {
+      auto& buffer = held[launch.layout().slot_of(sequence)];
+      if (buffer && launch.acknowledged(sequence)) pool.give(std::exchange(buffer, {})->index);
+    }
+  }
+
+  // Moves to the landing that the receiver has offered, if it has. There is a free slot.
+  Status take_offer() {
+    auto line = launch.offer();
+    std::uint64_t flag = __atomic_load_n(
+        reinterpret_cast<const std::uint64_t*>(line.data() + Layout::kHelloFlag), __ATOMIC_ACQUIRE);
+    if (flag == offers) return {};
+    Offer::Wire wire;
+    std::memcpy(wire.data(), line.data(), wire.size());
+    auto offer = Offer::from_wire(wire);
+    if (flag != offers + 1 || !offer || offer->body < launch.layout().body ||
+        FERRY_TRY(Layout::of(ticket.slots, offer->body)).bytes() > offer->region.length)
+      return fail(Code::kDataLoss, "the receiver at {} makes an offer that cannot be",
+                  launch.channel().peer_endpoint());
+    offers = flag;
+    Metadata moved;
+    moved.spec.type = ticket.spec.type;
+    moved.where = Metadata::Where::kMoved;
+    auto bytes = moved.to_wire();
+    ++stats.writes;
+    FERRY_TRY(launch.write(bytes, pad(), {}).wait(options.mode));
+    ticket.body = offer->body;
+    ticket.region = offer->region;
+    return launch.move_to(ticket);
+  }
+
+  // The slot of the next tensor is free, and the receiver's offer was taken.
+  Status prepare(Deadline deadline) {
+    for (;;) {
+      if (!FERRY_TRY(launch.free())) FERRY_TRY(launch.wait_free(deadline, options.mode));
+      let_go_of_slot();
+      auto before = launch.next();
+      FERRY_TRY(take_offer());
+      if (launch.next() == before) return {};
+    }
+  }
+  // Whoever had the next tensor's slot, which is free, was let go of.
+  void let_go_of_slot() {
+    if (auto& buffer = held[launch.layout().slot_of(launch.next())])
+      pool.give(std::exchange(buffer, {})->index);
+  }
+
+  Metadata metadata_of(const tensor::Tensor& tensor) const {
+    Metadata metadata;
+    metadata.spec = tensor.spec();
+    metadata.bytes = tensor.bytes().size();
+    return metadata;
+  }
+
+  Status publish_in_place(const tensor::Tensor& tensor) {
+    auto wire = metadata_of(tensor).to_wire();
+    std::memcpy(launch.body().data() + pad(), wire.data(), wire.size());
+    ++stats.in_place;
+    return launch.publish();
+  }
+
+  // Payload, metadata and flag are next to each other in the buffer as in the slot: one write.
+  Status send_together(const Buffer& buffer, const Metadata& metadata, Deadline deadline) {
+    auto padded = align_up(metadata.bytes, 64);
+    auto wire = metadata.to_wire();
+    std::memcpy(buffer.bytes.data() + padded, wire.data(), wire.size());
+    ++stats.writes;
+    auto sent = launch.write_to_end(buffer.bytes.first(padded + kTail), {.deadline = deadline})
+                    .wait(options.mode);
+    pool.give(buffer.index);
+    return sent;
+  }
+
+  // The receiver reads it, or uses it where it is: the buffer is busy until it says so.
+  Status send_for_reading(const Buffer& buffer, Metadata metadata, Deadline deadline) {
+    metadata.where = Metadata::Where::kSender;
+    metadata.region = buffer.remote;
+    auto wire = metadata.to_wire();
+    held[launch.layout().slot_of(launch.next())] = buffer;
+    ++stats.writes;
+    return launch.write(wire, pad(), {.deadline = deadline}).wait(options.mode);
+  }
+
+  // From foreign memory straight into the pad, then the metadata.
+  Status send_apart(const tensor::Tensor& tensor, Deadline deadline) {
+    auto metadata = metadata_of(tensor);
+    auto wire = metadata.to_wire();
+    auto payload = launch.write_ahead(tensor.bytes(), pad() - align_up(metadata.bytes, 64),
+                                      {.deadline = deadline});
+    stats.writes += 2;
+    auto sent = launch.write(wire, pad(), {.deadline = deadline}).wait(options.mode);
+    auto arrived = payload.wait(options.mode);
+    return arrived ? sent : arrived;
+  }
+
+  Status send_foreign(const tensor::Tensor& tensor, Deadline deadline) {
+    auto bytes = tensor.bytes();
+    if (fits(bytes.size()) && bytes.size() > kCopyUpTo) return send_apart(tensor, deadline);
+    auto buffer = FERRY_TRY(take_buffer(bytes.size()));
+    if (!bytes.empty()) std::memcpy(buffer.bytes.data(), bytes.data(), bytes.size());
+    ++stats.copies;
+    return send_buffer(buffer, tensor, deadline);
+  }
+
+  Status send_buffer(const Buffer& buffer, const tensor::Tensor& tensor, Deadline deadline) {
+    auto metadata = metadata_of(tensor);
+    return fits(metadata.bytes) ? send_together(buffer, metadata, deadline)
+                                : send_for_reading(buffer, metadata, deadline);
+  }
+
+  bool is_given(const tensor::Tensor& tensor) const {
+    return given && tensor.data() == given->bytes.data();
+  }
+
+  Launch launch;
+  Ticket ticket;
+  const SenderOptions options;
+  BufferPool pool;
+  std::vector<std::optional<Buffer>> held;  // by slot: until the tensor there is let go of
+  std::optional<Buffer> given;              // by output()
+  std::byte* given_pad = nullptr;           // or this, in the receiver
+  std::uint64_t offers = 0;
+  bool broken = false;
+  EdgeStats stats;
+};
+
+Result<DynamicSender> DynamicSender::open(fabric::Device& device, fabric::Channel& channel,
+                                          const Ticket& ticket, const tensor::Spec& spec,
+                                          SenderOptions options) {
+  if (ticket.protocol != Protocol::kDynamic || !(ticket.spec == spec))
+    return fail(Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
+                ticket.protocol == Protocol::kDynamic ? "tensors of" : "another protocol and",
+                ticket.spec.to_string(), spec.to_string());
+  if (ticket.body < Metadata::kBytes || ticket.body % 64 != 0)
+    return fail(Code::kInvalidArgument, "a dynamic edge with slots of {} bytes", ticket.body);
+  auto launch = FERRY_TRY(Launch::open(device, channel, ticket));
+  return DynamicSender(std::make_unique<Core>(device, channel, std::move(launch), ticket, options));
+}
+
+DynamicSender::DynamicSender(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+DynamicSender::DynamicSender(DynamicSender&&) noexcept = default;
+DynamicSender& DynamicSender::operator=(DynamicSender&&) noexcept = default;
+DynamicSender::~DynamicSender() = default;
+
+Result<tensor::Tensor> DynamicSender::output(const tensor::Spec& spec) {
+  if (!core_->ticket.spec.admits(spec))
+    return fail(Code::kInvalidArgument, "the edge carries {}, not {}",
+                core_->ticket.spec.to_string(), spec.to_string());
+  auto bytes = FERRY_TRY(spec.bytes());
+  if (core_->given) core_->pool.give(std::exchange(core_->given, {})->index);
+  core_->given_pad = nullptr;
+  bool maps = core_->options.in_place && !core_->launch.body().empty();
+  if (maps && FERRY_TRY(core_->launch.free())) FERRY_TRY(core_->take_offer());
+  if (maps && core_->fits(bytes) && FERRY_TRY(core_->launch.free())) {
+    core_->let_go_of_slot();
+    auto place = core_->in_pad(bytes);
+    core_->given_pad = place.data();
+    return tensor::Tensor::over(spec, place);
+  }
+  core_->given = FERRY_TRY(core_->take_buffer(bytes));
+  return tensor::Tensor::over(spec, core_->given->bytes.first(bytes));
+}
+
+bool DynamicSender::output_in_place() const { return core_->given_pad != nullptr; }
+
+Result<bool> DynamicSender::ready() { return core_->launch.free(); }
+
+Status DynamicSender::send(const tensor::Tensor& tensor, Deadline deadline) {
+  if (core_->broken)
+    return fail(Code::kFailedPrecondition,
+                "an earlier send on this edge failed; open it anew with a new ticket");
+  if (!core_->ticket.spec.admits(tensor.spec()))
+    return fail(Code::kInvalidArgument, "the edge carries {}, not {}",
+                core_->ticket.spec.to_string(), tensor.spec().to_string());
+  bool in_place = core_->given_pad != nullptr && tensor.data() == core_->given_pad;
+  if (!in_place) FERRY_TRY(core_->prepare(deadline));
+  Status sent;
+  if (in_place) {
+    sent = core_->publish_in_place(tensor);
+  } else if (core_->is_given(tensor)) {
+    sent = core_->send_buffer(*std::exchange(core_->given, {}), tensor, deadline);
+  } else {
+    sent = core_->send_foreign(tensor, deadline);
+  }
+  core_->given_pad = nullptr;
+  core_->broken = !sent;
+  FERRY_TRY(std::move(sent));
+  ++core_->stats.tensors;
+  return {};
+}
+
+Status DynamicSender::drain(Deadline deadline) {
+  FERRY_TRY(core_->launch.wait_all(deadline, core_->options.mode));
+  core_->reclaim();
+  return {};
+}
+
+EdgeStats DynamicSender::stats() const { return core_->stats; }
+
+}  // namespace ferry::transfer
