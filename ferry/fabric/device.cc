@@ -51,14 +51,30 @@ Result<Channel> Device::connect(std::string_view endpoint, ConnectOptions option
 }
 Result<Channel> Device::accept(Deadline deadline) { return core_->accept(deadline); }
 
+namespace {
+
+// Any loop may bring what is waited for: the others tell the first one of their work meanwhile.
+template <class Wait>
+auto wait_on_all(DeviceCore& core, Wait wait) {
+  auto& loops = core.loops;
+  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_others(true);
+  auto outcome = wait(*loops[0]);
+  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_others(false);
+  return outcome;
+}
+
+}  // namespace
+
 Status Device::wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                          WaitMode mode) {
-  auto& loops = core_->loops;
-  // Any loop may bring it: the others tell the first one of their work meanwhile.
-  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_others(true);
-  auto status = core_->wait_flag(*loops[0], word, value, deadline, mode, nullptr);
-  for (std::size_t i = 1; i < loops.size(); ++i) loops[i]->tell_others(false);
-  return status;
+  return wait_on_all(*core_, [&](Loop& first) {
+    return core_->wait_flag(first, word, value, deadline, mode, nullptr);
+  });
+}
+
+bool Device::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
+  return wait_on_all(
+      *core_, [&](Loop& first) { return first.wait_until(std::move(ready), deadline, mode); });
 }
 
 int Device::progress() {

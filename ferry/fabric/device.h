@@ -83,6 +83,10 @@ class Device {
   // Waits until the 64-bit word is at least `value` (see Channel::wait_flag), whoever writes it.
   Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                    WaitMode mode = WaitMode::kAdaptive);
+  // Makes progress until ready(), a plain check without side effects of what peers write or of
+  // operations that end, is true; false when the deadline passes first.
+  bool wait_until(InlineFunction<bool()> ready, Deadline deadline,
+                  WaitMode mode = WaitMode::kAdaptive);
   // One bounded burst of progress on every completion queue, for programs with a loop of their own.
   int progress();
 
