@@ -15,7 +15,8 @@ struct Options {
   // Where peers find this device. Port 0 picks a free one. Never all addresses unless named.
   std::string listen = "127.0.0.1:0";
   // The cluster's secret: who has it may join. Empty takes only what `secret_file` holds; both
-  // empty makes a random one, which admits only devices of this process (and its forks).
+  // empty makes a random one, which admits only devices of this process (and its forks). It has 16
+  // to 4096 bytes, not counting white space around it.
   std::string secret;
   std::string secret_file;
 
