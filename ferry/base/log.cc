@@ -2,6 +2,7 @@
 
 #include <spdlog/sinks/stdout_sinks.h>
 
+#include <algorithm>
 #include <string>
 
 namespace ferry {
@@ -18,8 +19,11 @@ spdlog::logger& logger() {
   return **instance;
 }
 
-void set_log_level(std::string_view level) {
+bool set_log_level(std::string_view level) {
+  // from_str() takes what it does not know for "off".
+  if (std::find(kLogLevels.begin(), kLogLevels.end(), level) == kLogLevels.end()) return false;
   logger().set_level(spdlog::level::from_str(std::string(level)));
+  return true;
 }
 
 }  // namespace ferry
