@@ -16,9 +16,11 @@
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/bench_stats.h"
 #include "ferry/cli/bench_targets.h"
+#include "ferry/cli/command_line.h"
 #include "ferry/cli/report_html.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/report_table.h"
+#include "ferry/cli/seconds.h"
 
 namespace ferry::cli {
 namespace {
@@ -240,7 +242,7 @@ void add_options(CLI::App& command, Flags& flags) {
   command.add_option("--repeat", flags.repeat, "Repetitions (9; 6 with --quick)")
       ->check(CLI::Range(1, 10000));
   command.add_option("--seconds", flags.seconds, "Time for all of it (900; 50 with --quick)")
-      ->check(CLI::PositiveNumber);
+      ->check(seconds_between(0.1, 86400));
   command.add_flag("--no-facts", flags.no_facts,
                    "Leave out connect time, look-ups, system calls and eight processes");
   command.add_flag("--check", flags.check, "Exit with 1 and name every target that was missed");
@@ -258,7 +260,7 @@ void add_bench_transfer(CLI::App& bench_command, int& exit_code) {
   command->callback([flags, &exit_code] {
     const auto status = run_transfer(*flags);
     if (!status) fmt::print(stderr, "ferry bench transfer: {}\n", status.error().message());
-    exit_code = status ? *status : 2;
+    exit_code = status ? *status : kCannotRun;
   });
 }
 

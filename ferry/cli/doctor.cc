@@ -7,8 +7,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "ferry/cli/command_line.h"
 #include "ferry/cli/doctor_peer.h"
 #include "ferry/cli/doctor_report.h"
+#include "ferry/cli/seconds.h"
 
 namespace ferry::cli {
 namespace {
@@ -90,7 +92,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->add_option("--listen", flags->listen,
                       "be the other side: wait at host:port for `ferry doctor --peer`");
   command->add_option("--seconds", flags->seconds, "how long --listen waits")
-      ->check(CLI::Range(1.0, 86400.0));
+      ->check(seconds_between(1, 86400));
   command->add_option("--secret-file", flags->secret_file,
                       "file with the cluster's secret (or FERRY_SECRET in the environment)");
   command->add_option("--report", flags->report,
@@ -100,7 +102,7 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->callback([flags, &exit_code] {
     auto result = run(*flags);
     if (!result) fmt::print(stderr, "ferry doctor: {}\n", result.error().to_string());
-    exit_code = result ? *result : 2;
+    exit_code = result ? *result : kCannotRun;
   });
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 using Level = Finding::Level;
 
-std::string first_line(const std::string& path) {
+std::string line_in(const std::string& path) {
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
@@ -94,7 +94,7 @@ void examine_limits(std::vector<Finding>& out) {
   bool few = files.rlim_cur < 4096;
   out.push_back({"open files", few ? Level::kNote : Level::kGood, fmt::format("{}", files.rlim_cur),
                  few ? "many peers need more: ulimit -n 65536" : ""});
-  auto pages = first_line("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  auto pages = line_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
   bool none = pages.empty() || pages == "0";
   out.push_back({"free huge pages (2 MiB)", none ? Level::kNote : Level::kGood,
                  pages.empty() ? "not supported" : pages,

@@ -1,0 +1,106 @@
+#include "ferry/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <string>
+#include <vector>
+
+namespace ferry::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+struct Said {
+  int status = -1;
+  std::string out;
+  std::string err;
+};
+
+Said say(std::vector<const char*> words) {
+  words.insert(words.begin(), "ferry");
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Said said;
+  said.status = run_command_line(static_cast<int>(words.size()), words.data());
+  std::fflush(stdout);
+  said.out = ::testing::internal::GetCapturedStdout();
+  said.err = ::testing::internal::GetCapturedStderr();
+  return said;
+}
+
+TEST(CommandLine, HelpAndVersionSucceedOnStandardOutput) {
+  for (const auto& words : std::vector<std::vector<const char*>>{
+           {"--help"}, {"--version"}, {"doctor", "--help"}, {"bench", "transfer", "--help"}}) {
+    const auto said = say(words);
+    EXPECT_EQ(said.status, 0);
+    EXPECT_NE(said.out, "");
+    EXPECT_EQ(said.err, "");
+  }
+}
+
+TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
+  const auto top = say({"blah"});
+  EXPECT_EQ(top.status, kCannotRun);
+  EXPECT_THAT(top.err, HasSubstr("unknown subcommand 'blah'; it is one of doctor, bench\n"));
+  const auto below = say({"bench", "blah"});
+  EXPECT_EQ(below.status, kCannotRun);
+  EXPECT_THAT(below.err,
+              HasSubstr("ferry bench: unknown subcommand 'blah'; it is one of transfer"));
+}
+
+TEST(CommandLine, NothingAtAllNamesTheSubcommands) {
+  const auto said = say({});
+  EXPECT_EQ(said.status, kCannotRun);
+  EXPECT_THAT(said.err, HasSubstr("a subcommand is missing: doctor, bench"));
+}
+
+TEST(CommandLine, EveryUsageErrorHasTheSameStatus) {
+  for (const auto& words :
+       std::vector<std::vector<const char*>>{{"--blah"},
+                                             {"doctor", "junk"},
+                                             {"doctor", "--listen"},
+                                             {"doctor", "--seconds", "x"},
+                                             {"bench", "transfer", "--touch", "x"},
+                                             {"bench-fact", "nothing"}}) {
+    const auto said = say(words);
+    EXPECT_EQ(said.status, kCannotRun) << words.back();
+    EXPECT_THAT(said.err, HasSubstr("--help"));
+  }
+}
+
+TEST(CommandLine, AnEmptyValueIsRefusedWhereverItStands) {
+  for (const char* option : {"--peer", "--listen", "--report", "--secret-file"}) {
+    const auto said = say({"doctor", option, ""});
+    EXPECT_EQ(said.status, kCannotRun) << option;
+    EXPECT_THAT(said.err, HasSubstr(std::string(option) + ": the value is empty"));
+  }
+  for (const char* option : {"--sizes", "--providers", "--against", "--json", "--html"}) {
+    const auto said = say({"bench", "transfer", option, ""});
+    EXPECT_EQ(said.status, kCannotRun) << option;
+    EXPECT_THAT(said.err, HasSubstr(std::string(option) + ": the value is empty"));
+  }
+}
+
+TEST(CommandLine, SecondsHaveBoundsThatCanBeRead) {
+  for (const char* value : {"-1", "0", "nan", "1e300", "soon"}) {
+    const auto said = say({"bench", "transfer", "--seconds", value});
+    EXPECT_EQ(said.status, kCannotRun) << value;
+    EXPECT_THAT(said.err, HasSubstr("is not a number of seconds from 0.1 to 86400"));
+  }
+}
+
+TEST(CommandLine, AnUnknownLogLevelIsAWarningThatNamesTheLevels) {
+  setenv("FERRY_LOG", "blah", 1);
+  const auto said = say({"--version"});
+  unsetenv("FERRY_LOG");
+  EXPECT_EQ(said.status, 0);
+  EXPECT_THAT(said.err, HasSubstr("FERRY_LOG=blah is ignored; it is one of trace, debug, info, "
+                                  "warn, error, off"));
+  EXPECT_THAT(say({"--version"}).err, Not(HasSubstr("FERRY_LOG")));
+}
+
+}  // namespace
+}  // namespace ferry::cli
