@@ -118,8 +118,7 @@ std::string fact_table(const std::vector<FactResult>& results) {
     if (result.values.empty()) continue;
     const auto found = estimate(result.values);
     const auto text = [&](double value) { return fact_text(result.fact.unit, value); };
-    rows.push_back({result.fact.sentence, text(found.median),
-                    fmt::format("{}..{}", text(found.low), text(found.high)),
+    rows.push_back({result.fact.sentence, text(found.median), range_text(found, text),
                     text(result.fact.bound), outcome_name(judge_fact(result))});
   }
   if (rows.empty()) return "";

@@ -54,6 +54,7 @@ TEST(BenchFacts, TheTableAndTheMissesNameTheFact) {
   ASSERT_EQ(facts_missed(results).size(), 1u);
   EXPECT_EQ(facts_missed(results)[0].rfind("f: a figure", 0), 0u);
   EXPECT_EQ(fact_table({}), "");
+  EXPECT_NE(fact_table({result_of({1, 2, 3}, 9)}).find("min 1, max 3"), std::string::npos);
 }
 
 // A program that prints what its first argument says.

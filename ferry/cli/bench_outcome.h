@@ -14,7 +14,7 @@ inline const char* outcome_name(Outcome outcome) {
 }
 
 inline Outcome outcome_of(const Estimate& measured, double bound) {
-  if (measured.low > bound && measured.count >= kLeastForInterval) return Outcome::kMissed;
+  if (measured.low > bound && measured.has_interval()) return Outcome::kMissed;
   return measured.median > bound ? Outcome::kOpen : Outcome::kMet;
 }
 

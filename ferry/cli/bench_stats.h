@@ -5,12 +5,18 @@
 
 namespace ferry::cli {
 
-// A median with the interval that holds the true median in 95 of 100 cases.
+// Fewer values cannot give a 95 % interval.
+inline constexpr int kLeastForInterval = 6;
+
+// A median with the interval that holds the true median in 95 of 100 cases; the least and the
+// greatest value where there are too few for one.
 struct Estimate {
   double median = 0;
   double low = 0;
   double high = 0;
   int count = 0;
+
+  bool has_interval() const { return count >= kLeastForInterval; }
 };
 
 // 0 of nothing.
@@ -18,9 +24,6 @@ double median(std::vector<double> values);
 
 // Half the distance between the quartiles: the usual distance from the median.
 double spread(std::vector<double> values);
-
-// Fewer values cannot give a 95 % interval.
-inline constexpr int kLeastForInterval = 6;
 
 // The interval is between two order statistics, so nothing is assumed of the distribution. Of fewer
 // than kLeastForInterval values it is all of them.

@@ -184,6 +184,13 @@ bool print_verdicts(const Measurements& measured, const std::vector<Verdict>& ve
   return missed;
 }
 
+bool any_without_interval(const Measurements& measured) {
+  return std::any_of(measured.cells.begin(), measured.cells.end(), [](const auto& entry) {
+    const auto& values = entry.second.ns;
+    return !values.empty() && !estimate(values).has_interval();
+  });
+}
+
 Measurements measure_all(const Flags& flags, Plan plan, ProgressLine& progress) {
   auto facts = fact_plan_of(flags, plan, plan.seconds * kFactsShare);
   if (!facts.facts.empty()) plan.seconds *= 1 - kFactsShare;
@@ -195,6 +202,10 @@ Measurements measure_all(const Flags& flags, Plan plan, ProgressLine& progress) 
   measured.seconds += static_cast<double>(now_ns() - begun) / 1e9;
   measured.interrupted = InterruptGuard::interrupted();
   for (auto& line : facts_left_out(measured.facts)) measured.notes.push_back(std::move(line));
+  if (any_without_interval(measured))
+    measured.notes.push_back(
+        fmt::format("fewer than {} repetitions give no 95 % interval; they have a median only",
+                    kLeastForInterval));
   return measured;
 }
 

@@ -29,23 +29,26 @@ const char* owner_name(Owner owner) {
   return owner == Owner::kOurs ? "ours" : owner == Owner::kLimit ? "limit" : "peer";
 }
 
+// "low" and "high" are the ends of a 95 % interval; too few repetitions have "min" and "max".
 json estimate_json(const Estimate& estimate) {
+  const bool interval = estimate.has_interval();
   return {{"median", estimate.median},
-          {"low", estimate.low},
-          {"high", estimate.high},
+          {interval ? "low" : "min", estimate.low},
+          {interval ? "high" : "max", estimate.high},
           {"repetitions", estimate.count}};
 }
 
 json cell_json(const Cell& cell, std::uint64_t size) {
   const double middle = median(cell.ns);
-  return {{"bytes", size},
-          {"rounds", cell.rounds},
-          {"ns", cell.ns},
-          {"cpu_ns", cell.cpu_ns},
-          {"median_ns", middle},
-          {"spread_ns", spread(cell.ns)},
-          {"gb_per_s", static_cast<double>(size) / middle},
-          {"cpu_s_per_gb", cpu_seconds_per_gb(cell, size)}};
+  json out = {{"bytes", size},
+              {"rounds", cell.rounds},
+              {"ns", cell.ns},
+              {"cpu_ns", cell.cpu_ns},
+              {"median_ns", middle},
+              {"gb_per_s", static_cast<double>(size) / middle},
+              {"cpu_s_per_gb", cpu_seconds_per_gb(cell, size)}};
+  if (cell.ns.size() >= kLeastForInterval) out["spread_ns"] = spread(cell.ns);
+  return out;
 }
 
 json variant_json(const Variant& variant, const Measurements& measured) {

@@ -70,16 +70,16 @@ std::string plain_ratio(double value) {
   return fmt::format("{:.{}f}", value, value >= 0.1 ? 2 : value >= 0.01 ? 3 : 4);
 }
 
-// The median and half the interval's width.
+// The median and half the interval's width, where there is an interval.
 std::string short_ratio(const Estimate& ratio) {
-  if (ratio.count < 2) return plain_ratio(ratio.median);
+  if (!ratio.has_interval()) return plain_ratio(ratio.median);
   return fmt::format("{} ±{:.0f}%", plain_ratio(ratio.median),
                      50 * (ratio.high - ratio.low) / ratio.median);
 }
 
 std::string time_and_spread(const Cell& cell, std::uint64_t) {
   const double middle = median(cell.ns);
-  if (cell.ns.size() < 2) return time_text(middle);
+  if (cell.ns.size() < kLeastForInterval) return time_text(middle);
   return fmt::format("{} ±{:.0f}%", time_text(middle), 100 * spread(cell.ns) / middle);
 }
 
@@ -147,9 +147,14 @@ std::string checked_text(const Measurements& measured) {
                      size_text(bytes < kMiB ? bytes : bytes / kMiB * kMiB), measured.bad);
 }
 
+std::string range_text(const Estimate& found, const std::function<std::string(double)>& text) {
+  if (found.has_interval()) return fmt::format("{}..{}", text(found.low), text(found.high));
+  return fmt::format("min {}, max {}", text(found.low), text(found.high));
+}
+
 std::string ratio_text(const Estimate& ratio) {
-  return fmt::format("{} ({}..{})", plain_ratio(ratio.median), plain_ratio(ratio.low),
-                     plain_ratio(ratio.high));
+  if (ratio.count < 2) return plain_ratio(ratio.median);
+  return fmt::format("{} ({})", plain_ratio(ratio.median), range_text(ratio, plain_ratio));
 }
 
 std::string ratio_table(const Measurements& measured) {
@@ -165,7 +170,7 @@ std::string ratio_table(const Measurements& measured) {
     rows.push_back(row);
   }
   if (rows.empty()) return "";
-  return render_table(size_head("time, ours / theirs, 95 % interval", measured), rows);
+  return render_table(size_head("time, ours / theirs (± 95 %)", measured), rows);
 }
 
 std::string verdict_table(const std::vector<Verdict>& verdicts) {

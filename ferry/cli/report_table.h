@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace ferry::cli {
 std::string render_table(const std::vector<std::string>& head,
                          const std::vector<std::vector<std::string>>& rows);
 
-// Median time of a round and its spread, variant by size.
+// Median time of a round and its spread, variant by size. Fewer than kLeastForInterval repetitions
+// have a median only, here and in ratio_table().
 std::string time_table(const Measurements& measured);
 // CPU seconds per 10^9 bytes, both processes, variant by size.
 std::string cpu_table(const Measurements& measured);
@@ -33,7 +35,9 @@ std::vector<Comparison> comparisons(const Measurements& measured);
 
 // "5 GiB checked byte by byte, 0 wrong"
 std::string checked_text(const Measurements& measured);
-// "1.07 (1.02..1.11)"
+// The interval as "1.02..1.11", or "min 1.02, max 1.11" where there are too few values for one.
+std::string range_text(const Estimate& found, const std::function<std::string(double)>& text);
+// "1.07 (1.02..1.11)"; one value alone is "1.07"
 std::string ratio_text(const Estimate& ratio);
 double cpu_seconds_per_gb(const Cell& cell, std::uint64_t size);
 

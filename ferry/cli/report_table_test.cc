@@ -11,14 +11,14 @@
 namespace ferry::cli {
 namespace {
 
-Measurements sample() {
+Measurements sample(std::size_t repetitions = 6) {
   Measurements measured;
   measured.sizes = {64, 1 << 20};
   measured.variants = select_variants(
       all_variants(), {.providers = {"shm"}, .against = {"memcpy"}, .spin = true, .sleep = false});
   const auto add = [&](const char* id, std::uint64_t size, double ns) {
-    measured.cells[{id, size}] = {std::vector<double>(6, ns), std::vector<double>(6, 2 * ns), 10,
-                                  ""};
+    measured.cells[{id, size}] = {std::vector<double>(repetitions, ns),
+                                  std::vector<double>(repetitions, 2 * ns), 10, ""};
   };
   add("ferry-shm", 64, 300);
   add("ferry-shm", 1 << 20, 50'000);
@@ -58,6 +58,22 @@ TEST(ReportTable, RatiosOnlyOfWhatBothHave) {
   EXPECT_NE(text.find("1.20 ±0%"), std::string::npos);
   EXPECT_EQ(text.find("in place"), std::string::npos);
   EXPECT_EQ(ratio_text({0.004, 0.0031, 0.25, 6}), "0.0040 (0.0031..0.25)");
+}
+
+TEST(ReportTable, FewRepetitionsAreNotCalledAnInterval) {
+  const auto few = sample(5);
+  EXPECT_EQ(time_table(few).find("±"), std::string::npos);
+  EXPECT_NE(time_table(few).find("300 ns"), std::string::npos);
+  EXPECT_EQ(ratio_table(few).find("1.20 ±"), std::string::npos);
+  EXPECT_NE(ratio_table(few).find("1.20"), std::string::npos);
+  EXPECT_EQ(ratio_text({1.07, 1.02, 1.11, 5}), "1.07 (min 1.02, max 1.11)");
+  EXPECT_EQ(ratio_text({1.07, 1.07, 1.07, 1}), "1.07");
+  const auto report = nlohmann::json::parse(json_report({}, few, judge(all_targets(), few)));
+  for (const auto& ratios : {report["ratios"], report["targets"]}) {
+    ASSERT_FALSE(ratios.empty());
+    EXPECT_FALSE(ratios[0].contains("low"));
+    EXPECT_TRUE(ratios[0].contains("min"));
+  }
 }
 
 TEST(ReportJson, HoldsEveryRepetition) {
