@@ -194,6 +194,14 @@ std::vector<Variant> select_variants(const std::vector<Variant>& all, const Sele
   return chosen;
 }
 
+std::string way_of(const Variant& variant) {
+  const auto& name = variant.selector;
+  if (variant.owner == Owner::kOurs) return name;
+  if (name == "perftest") return "verbs";
+  const bool over_tcp = name == "socket" || name == "grpc" || holds(variant.args, "tcp");
+  return over_tcp ? "tcp" : "shm";
+}
+
 std::string how_to_install(const std::string& selector) {
   if (selector == "grpc")
     return "apt install libgrpc++-dev protobuf-compiler-grpc, then build again";

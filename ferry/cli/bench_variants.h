@@ -47,6 +47,9 @@ struct Selection {
 
 std::vector<Variant> select_variants(const std::vector<Variant>& all, const Selection& wanted);
 
+// The provider of ours that a variant is or stands beside: "shm", "tcp" or "verbs".
+std::string way_of(const Variant& variant);
+
 // How to get a missing program of this selector.
 std::string how_to_install(const std::string& selector);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "ferry/cli/bench_targets.h"
@@ -58,6 +59,16 @@ TEST(BenchVariants, QuickLeavesSomeOut) {
   const auto full = select_variants(all_variants(), wanted).size();
   wanted.quick = true;
   EXPECT_LT(select_variants(all_variants(), wanted).size(), full);
+}
+
+TEST(BenchVariants, EachStandsBesideAProviderOfOurs) {
+  std::map<std::string, std::string> ways;
+  for (const auto& variant : all_variants()) ways[variant.id] = way_of(variant);
+  for (const auto& [id, way] : ways)
+    EXPECT_TRUE(way == "shm" || way == "tcp" || way == "verbs") << id;
+  EXPECT_EQ(ways["ucx-put"], "shm");
+  EXPECT_EQ(ways["ucx-tag-tcp"], "tcp");
+  EXPECT_EQ(ways["ib-write-bw"], "verbs");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/bench_stats.h"
 #include "ferry/cli/report_svg.h"
@@ -13,7 +15,8 @@ namespace {
 constexpr const char* kHead =
     "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
     "<title>ferry bench transfer</title>\n<style>body{font-family:sans-serif;margin:2em;"
-    "max-width:1100px}pre{background:#f6f6f6;padding:1em;overflow-x:auto}"
+    "max-width:1200px}svg{display:block;margin:1em "
+    "0}pre{background:#f6f6f6;padding:1em;overflow-x:auto}"
     "h2{margin-top:2em}</style></head><body>\n<h1>ferry bench transfer</h1>\n";
 
 std::string block(const std::string& text) {
@@ -34,22 +37,56 @@ std::string setup_block(const Setup& setup, const Measurements& measured) {
   return block(text);
 }
 
-std::string time_plot(const Measurements& measured) {
+// A whisker is a 95 % interval or is not drawn.
+Whisker whisker_of(const Estimate& found, double unit = 1) {
+  if (!found.has_interval()) return {};
+  return {found.low / unit, found.high / unit};
+}
+
+using PointOf = std::function<Point(const Cell&, std::uint64_t)>;
+
+Point time_point(const Cell& cell, std::uint64_t size) {
+  const auto found = estimate(cell.ns);
+  return {static_cast<double>(size), found.median, whisker_of(found)};
+}
+
+Point cpu_point(const Cell& cell, std::uint64_t size) {
+  const auto bytes = static_cast<double>(size);
+  return {bytes, cpu_seconds_per_gb(cell, size), whisker_of(estimate(cell.cpu_ns), bytes)};
+}
+
+std::string cpu_text(double seconds) {
+  return seconds < 1000 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+// The variants of one provider and what they are compared with.
+std::vector<Series> series_of(const std::string& provider, const Measurements& measured,
+                              const PointOf& point_of) {
   std::vector<Series> all;
   for (const auto& variant : measured.variants) {
+    if (way_of(variant) != provider) continue;
     Series series{variant.title, static_cast<int>(variant.owner), {}};
     for (auto size : measured.sizes) {
-      const auto* cell = measured.cell(variant.id, size);
-      if (cell == nullptr) continue;
-      const auto found = estimate(cell->ns);
-      series.points.push_back({static_cast<double>(size), found.median, found.low, found.high});
+      if (const auto* cell = measured.cell(variant.id, size); cell != nullptr)
+        series.points.push_back(point_of(*cell, size));
     }
     if (!series.points.empty()) all.push_back(series);
   }
-  return log_log_plot("Time of a round by size (ours full, limits dashed, peers dotted)", all);
+  return all;
 }
 
-// One picture for each of ours: its bars are the others, size by size.
+// One picture for each provider: all lines in one could not be told apart.
+std::string line_plots(const std::string& what, const Measurements& measured,
+                       const PointOf& point_of, const std::function<std::string(double)>& y_text) {
+  std::string plots;
+  for (const char* provider : {"shm", "tcp", "verbs"})
+    plots +=
+        log_log_plot(fmt::format("{}, {} (ours full, limits dashed, peers dotted)", provider, what),
+                     series_of(provider, measured, point_of), y_text);
+  return plots;
+}
+
+// One picture for each pair, size by size.
 std::string ratio_plots(const Measurements& measured) {
   std::string plots;
   for (const auto& pair : comparisons(measured)) {
@@ -59,9 +96,9 @@ std::string ratio_plots(const Measurements& measured) {
       const auto* other = measured.cell(pair.other, size);
       if (ours == nullptr || other == nullptr) continue;
       const auto ratio = ratio_of_pairs(ours->ns, other->ns);
-      bars.push_back({size_text(size), ratio.median, ratio.low, ratio.high});
+      bars.push_back({size_text(size), ratio.median, ratio_text(ratio), whisker_of(ratio)});
     }
-    plots += ratio_bars(pair.title + " (below 1: ours is faster)", bars);
+    plots += ratio_bars(pair.title + " (time; below 1: ours is faster)", bars);
   }
   return plots;
 }
@@ -76,9 +113,13 @@ std::string notes_list(const std::vector<std::string>& notes) {
 
 std::string html_report(const Setup& setup, const Measurements& measured,
                         const std::vector<Verdict>& verdicts) {
-  return kHead + setup_block(setup, measured) + section("Time", time_plot(measured)) +
+  return kHead + setup_block(setup, measured) +
+         section("Time", line_plots("time of a round", measured, time_point, time_text)) +
          block(time_table(measured)) + section("Ratios", ratio_plots(measured)) +
-         block(ratio_table(measured)) + section("CPU", block(cpu_table(measured))) +
+         block(ratio_table(measured)) +
+         section("CPU",
+                 line_plots("CPU seconds per GB, both processes", measured, cpu_point, cpu_text)) +
+         block(cpu_table(measured)) +
          section("Beside the rounds", block(fact_table(measured.facts))) +
          section("Targets", block(verdict_table(verdicts))) +
          section("Notes", notes_list(measured.notes)) + "</body></html>\n";
