@@ -17,6 +17,7 @@
 #include "ferry/cli/bench_stats.h"
 #include "ferry/cli/bench_targets.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/provider_check.h"
 #include "ferry/cli/report_html.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/report_table.h"
@@ -55,6 +56,10 @@ struct Flags {
 
 const Group& group_of(const Flags& flags) { return flags.group == "verbs" ? kVerbs : kHost; }
 
+std::vector<std::string> providers_of(const Flags& flags) {
+  return split_list(flags.providers.empty() ? group_of(flags).providers : flags.providers);
+}
+
 Status refuse_unknown(const std::vector<std::string>& names, const std::vector<std::string>& known,
                       const char* option) {
   for (const auto& name : names) {
@@ -68,7 +73,7 @@ Status refuse_unknown(const std::vector<std::string>& names, const std::vector<s
 Result<Selection> selection_of(const Flags& flags) {
   Selection selection;
   const auto& group = group_of(flags);
-  selection.providers = split_list(flags.providers.empty() ? group.providers : flags.providers);
+  selection.providers = providers_of(flags);
   selection.against = split_list(flags.against.empty() ? group.against : flags.against);
   FERRY_TRY(refuse_unknown(selection.providers, {"shm", "tcp", "verbs"}, "--providers"));
   FERRY_TRY(refuse_unknown(selection.against, {"memcpy", "socket", "grpc", "ucx", "perftest"},
@@ -106,14 +111,32 @@ Result<Plan> plan_of(const Flags& flags) {
   return plan;
 }
 
+// Limits and peers alone are no answer, and that is better said before minutes are spent on them.
+Status need_a_provider(const std::vector<std::string>& providers) {
+  std::string reasons;
+  for (const auto& name : providers) {
+    const auto detail = try_provider(name);
+    if (detail) return {};
+    reasons += fmt::format("\n  {}: {}", name, detail.error().message());
+  }
+  return fail(Code::kUnavailable, "nothing of ours can be measured on this host:{}", reasons);
+}
+
+bool measured_ours(const Measurements& measured) {
+  return std::any_of(measured.variants.begin(), measured.variants.end(), [&](const Variant& one) {
+    return one.owner == Owner::kOurs &&
+           std::any_of(measured.sizes.begin(), measured.sizes.end(),
+                       [&](std::uint64_t size) { return measured.cell(one.id, size) != nullptr; });
+  });
+}
+
 // What is left for the facts of the time for all of it. They take seconds, sizes take what they
 // get.
 constexpr double kFactsShare = 0.2;
 
 FactPlan fact_plan_of(const Flags& flags, const Plan& plan, double seconds) {
   FactPlan facts;
-  const auto& providers = flags.providers.empty() ? group_of(flags).providers : flags.providers;
-  if (!flags.no_facts) facts.facts = select_facts(all_facts(), split_list(providers));
+  if (!flags.no_facts) facts.facts = select_facts(all_facts(), providers_of(flags));
   facts.program = plan.self;
   facts.repeat = plan.repeat;
   facts.seconds = seconds;
@@ -211,6 +234,7 @@ Measurements measure_all(const Flags& flags, Plan plan, ProgressLine& progress) 
 
 Result<int> run_transfer(const Flags& flags) {
   const auto plan = FERRY_TRY(plan_of(flags));
+  FERRY_TRY(need_a_provider(providers_of(flags)));
   for (const auto& path : {flags.json, flags.html}) FERRY_TRY(check_writable(path));
   const auto setup = read_setup();
   // With --json - the numbers own stdout.
@@ -233,7 +257,10 @@ Result<int> run_transfer(const Flags& flags) {
     FERRY_TRY(write_report(flags.html, html_report(setup, measured, verdicts)));
   const bool missed = flags.check && print_verdicts(measured, verdicts, out);
   if (measured.interrupted) return 130;
-  return missed || measured.bad > 0 ? 1 : 0;
+  if (missed || measured.bad > 0) return 1;
+  if (!measured_ours(measured))
+    return fail(Code::kUnavailable, "nothing of ours was measured; the notes above say why");
+  return 0;
 }
 
 void add_options(CLI::App& command, Flags& flags) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "ferry/cli/provider_check.h"
+
 namespace ferry::cli {
 namespace {
 
@@ -89,6 +91,18 @@ TEST(CommandLine, SecondsHaveBoundsThatCanBeRead) {
     const auto said = say({"bench", "transfer", "--seconds", value});
     EXPECT_EQ(said.status, kCannotRun) << value;
     EXPECT_THAT(said.err, HasSubstr("is not a number of seconds from 0.1 to 86400"));
+  }
+}
+
+TEST(CommandLine, AProviderThatCannotWorkHereIsAnErrorThatSaysWhy) {
+  const auto verbs = try_provider("verbs");
+  if (verbs) GTEST_SKIP() << "verbs works here";
+  for (const char* option : {"--group", "--providers"}) {
+    const auto said = say({"bench", "transfer", option, "verbs"});
+    EXPECT_EQ(said.status, kCannotRun);
+    EXPECT_THAT(said.err, HasSubstr("nothing of ours can be measured on this host"));
+    EXPECT_THAT(said.err, HasSubstr("verbs: " + verbs.error().message()));
+    EXPECT_EQ(said.out, "");
   }
 }
 

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ferry/cli/doctor.h"
+#include "ferry/cli/provider_check.h"
 #include "ferry/fabric/verbs/device_facts.h"
-#include "ferry/ferry.h"
 
 namespace ferry::cli {
 namespace {
@@ -27,23 +27,16 @@ std::string line_in(const std::string& path) {
   return line;
 }
 
-// The providers as a device finds them; each is opened alone so that one does not hide another.
+// Each is opened alone so that one does not hide another.
 void examine_providers(std::vector<Finding>& out) {
   for (const char* name : {"shm", "verbs", "tcp"}) {
-    fabric::Options options;
-    options.provider = name;
-    options.arena_bytes = std::size_t{2} << 20;
-    auto device = Device::open(options);
-    if (!device) {
-      auto text = device.error().message();
-      auto reason = text.find(": ", text.find('\n'));
-      out.push_back({fmt::format("provider {}", name), Level::kNote, "cannot be used here",
-                     reason == std::string::npos ? text : text.substr(reason + 2)});
-      continue;
+    const auto subject = fmt::format("provider {}", name);
+    const auto detail = try_provider(name);
+    if (detail) {
+      out.push_back({subject, Level::kGood, detail->empty() ? "works" : "works: " + *detail, ""});
+    } else {
+      out.push_back({subject, Level::kNote, "cannot be used here", detail.error().message()});
     }
-    auto report = device->providers().front();
-    out.push_back({fmt::format("provider {}", name), Level::kGood,
-                   report.detail.empty() ? "works" : "works: " + report.detail, ""});
   }
 }
 

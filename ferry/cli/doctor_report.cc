@@ -10,7 +10,7 @@
 
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/doctor.h"
-#include "ferry/ferry.h"
+#include "ferry/cli/provider_check.h"
 
 namespace ferry::cli {
 namespace {
@@ -38,10 +38,7 @@ Result<fs::path> contract_suite(const fs::path& self) {
 std::vector<Stage> stages_of(const fs::path& self, const fs::path& suite) {
   std::vector<Stage> stages;
   for (const char* name : {"shm", "tcp", "verbs"}) {
-    fabric::Options options;
-    options.provider = name;
-    options.arena_bytes = std::size_t{2} << 20;
-    if (!Device::open(options)) continue;
+    if (!try_provider(name)) continue;
     stages.push_back({fmt::format("contract suite on {}", name),
                       fmt::format("{} --provider={}", quoted(suite), name)});
     stages.push_back({fmt::format("benchmark of {}", name),
