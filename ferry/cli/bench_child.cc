@@ -24,7 +24,7 @@ volatile std::sig_atomic_t interrupt_seen = 0;
 std::array<struct sigaction, 3> old_actions;
 constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGPIPE};
 
-void on_interrupt(int) { interrupt_seen = 1; }
+void on_interrupt(int signal) { interrupt_seen = signal; }
 
 Result<std::array<Fd, 2>> make_pipe() {
   int ends[2];
@@ -33,8 +33,8 @@ Result<std::array<Fd, 2>> make_pipe() {
   return std::array<Fd, 2>{Fd(ends[0]), Fd(ends[1])};
 }
 
-Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& args, int in,
-                    int out) {
+Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& args, int in, int out,
+                    Complaints complaints) {
   std::vector<std::string> words = {path};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
@@ -46,6 +46,8 @@ Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& arg
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  if (complaints == Complaints::kWithTheRest)
+    posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t defaults;
@@ -64,11 +66,12 @@ Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& arg
 
 }  // namespace
 
-Result<RoundChild> RoundChild::start(const std::string& path,
-                                     const std::vector<std::string>& args) {
+Result<RoundChild> RoundChild::start(const std::string& path, const std::vector<std::string>& args,
+                                     Complaints complaints) {
   auto to_child = FERRY_TRY(make_pipe());
   auto from_child = FERRY_TRY(make_pipe());
-  const pid_t pid = FERRY_TRY(spawn(path, args, to_child[0].get(), from_child[1].get()));
+  const pid_t pid =
+      FERRY_TRY(spawn(path, args, to_child[0].get(), from_child[1].get(), complaints));
   return RoundChild(pid, std::move(to_child[1]), std::move(from_child[0]));
 }
 
@@ -104,18 +107,48 @@ Result<std::string> RoundChild::read_line(Deadline deadline) {
       unread_.erase(0, end + 1);
       return line;
     }
+    if (unread_.size() > kLongestLine)
+      return fail(Code::kInternal, "the round program's answer has no end");
+    const auto part = FERRY_TRY(read_some(deadline));
+    if (part.empty()) return fail(Code::kAborted, "the round program died");
+    unread_ += part;
+  }
+}
+
+Result<std::string> RoundChild::read_some(Deadline deadline) {
+  for (;;) {
     if (InterruptGuard::interrupted()) return fail(Code::kCancelled, "interrupted");
     if (deadline.expired())
       return fail(Code::kDeadlineExceeded, "the round program did not answer in time");
-    if (unread_.size() > kLongestLine)
-      return fail(Code::kInternal, "the round program's answer has no end");
     pollfd wanted{out_.get(), POLLIN, 0};
     if (poll(&wanted, 1, std::min(deadline.left_ms(), 200)) <= 0) continue;
-    std::array<char, 512> part{};
+    std::array<char, 4096> part{};
     const auto count = read(out_.get(), part.data(), part.size());
-    if (count == 0) return fail(Code::kAborted, "the round program died");
-    if (count > 0) unread_.append(part.data(), static_cast<std::size_t>(count));
+    if (count >= 0) return std::string(part.data(), static_cast<std::size_t>(count));
   }
+}
+
+int RoundChild::wait(Nanos patience) {
+  if (pid_ < 0) return 0;
+  const auto status = reap(patience);
+  if (!status) {
+    kill_now();
+    return 128 + SIGKILL;
+  }
+  return WIFSIGNALED(*status) ? 128 + WTERMSIG(*status) : WEXITSTATUS(*status);
+}
+
+void RoundChild::end(Nanos grace) {
+  if (pid_ < 0) return;
+  kill(-pid_, SIGTERM);
+  const auto deadline = Deadline::after(grace);
+  siginfo_t seen{};
+  // It is not reaped yet, so that its process group keeps its number until all of it is killed.
+  while (!deadline.expired() && seen.si_pid == 0) {
+    if (waitid(P_PID, static_cast<id_t>(pid_), &seen, WEXITED | WNOHANG | WNOWAIT) != 0) break;
+    if (seen.si_pid == 0) usleep(1000);
+  }
+  kill_now();
 }
 
 void RoundChild::stop() {
@@ -123,17 +156,18 @@ void RoundChild::stop() {
   constexpr std::string_view kQuit = "quit\n";
   if (write(in_.get(), kQuit.data(), kQuit.size()) < 0) in_.reset();
   in_.reset();
-  if (!reaped_within(std::chrono::seconds(1))) kill_now();
+  if (!reap(std::chrono::seconds(1))) kill_now();
 }
 
-bool RoundChild::reaped_within(Nanos span) {
+std::optional<int> RoundChild::reap(Nanos span) {
   const auto deadline = Deadline::after(span);
-  while (waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (deadline.expired()) return false;
+  int status = 0;
+  while (waitpid(pid_, &status, WNOHANG) == 0) {
+    if (deadline.expired()) return std::nullopt;
     usleep(1000);
   }
   pid_ = -1;
-  return true;
+  return status;
 }
 
 void RoundChild::kill_now() {
@@ -165,5 +199,7 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool InterruptGuard::interrupted() { return interrupt_seen != 0; }
+
+int InterruptGuard::exit_code() { return interrupt_seen == 0 ? 0 : 128 + interrupt_seen; }
 
 }  // namespace ferry::cli

@@ -256,7 +256,7 @@ Result<int> run_transfer(const Flags& flags) {
   if (!flags.html.empty())
     FERRY_TRY(write_report(flags.html, html_report(setup, measured, verdicts)));
   const bool missed = flags.check && print_verdicts(measured, verdicts, out);
-  if (measured.interrupted) return 130;
+  if (measured.interrupted) return InterruptGuard::exit_code();
   if (missed || measured.bad > 0) return 1;
   if (!measured_ours(measured))
     return fail(Code::kUnavailable, "nothing of ours was measured; the notes above say why");
