@@ -1,28 +1,23 @@
 #include "ferry/cli/doctor_report.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/doctor.h"
+#include "ferry/cli/doctor_stage.h"
 #include "ferry/cli/provider_check.h"
 
 namespace ferry::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Stage {
-  std::string title;
-  std::string command;
-};
-
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 
 // The test program beside this one, as built or as installed.
 Result<fs::path> contract_suite(const fs::path& self) {
@@ -37,30 +32,54 @@ Result<fs::path> contract_suite(const fs::path& self) {
 
 std::vector<Stage> stages_of(const fs::path& self, const fs::path& suite) {
   std::vector<Stage> stages;
-  for (const char* name : {"shm", "tcp", "verbs"}) {
+  for (const std::string name : {"shm", "tcp", "verbs"}) {
     if (!try_provider(name)) continue;
-    stages.push_back({fmt::format("contract suite on {}", name),
-                      fmt::format("{} --provider={}", quoted(suite), name)});
-    stages.push_back({fmt::format("benchmark of {}", name),
-                      fmt::format("{} bench transfer --quick --providers {}", quoted(self), name)});
+    stages.push_back({"contract suite on " + name, suite.string(), {"--provider=" + name}});
+    std::vector<std::string> args = {"bench", "transfer", "--quick", "--providers", name};
+    // RDMA has sizes and a peer of its own.
+    if (name == "verbs") args.insert(args.end(), {"--group", "verbs"});
+    stages.push_back({"benchmark of " + name, self.string(), args});
   }
   return stages;
 }
 
-// Runs one stage; its output goes into the report and, in short, to the terminal.
-int run_stage(const Stage& stage, std::ofstream& report) {
-  fmt::print("{} ...", stage.title);
-  std::fflush(stdout);
-  report << "\n## " << stage.title << "\n\n    " << stage.command << "\n\n```\n";
-  FILE* pipe = ::popen((stage.command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return 1;
-  char buffer[4096];
-  while (std::fgets(buffer, sizeof buffer, pipe) != nullptr) report << buffer;
-  int status = ::pclose(pipe);
-  int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-  report << "```\n\nexit status " << code << "\n";
-  fmt::print(" {}\n", code == 0 ? "passed" : fmt::format("FAILED ({})", code));
-  return code;
+// The stage that runs, on the terminal. Elsewhere only its beginning and its end.
+class StageLine {
+ public:
+  explicit StageLine(std::string title) : title_(std::move(title)) { print("{} ...", title_); }
+  void age(int seconds) {
+    if (!tty_ || seconds == shown_) return;
+    shown_ = seconds;
+    print("\r\033[K{} ... {} s", title_, seconds);
+  }
+  void end(const std::string& how) {
+    if (tty_) print("\r\033[K{} ...", title_);
+    print(" {}\n", how);
+  }
+
+ private:
+  template <class... Args>
+  static void print(fmt::format_string<Args...> text, Args&&... args) {
+    fmt::print(text, std::forward<Args>(args)...);
+    std::fflush(stdout);
+  }
+
+  std::string title_;
+  int shown_ = 0;
+  bool tty_ = isatty(STDOUT_FILENO) != 0;
+};
+
+// How many failed. Ends early when interrupted.
+int run_stages(const std::vector<Stage>& stages, std::ostream& report) {
+  int failed = 0;
+  for (const auto& stage : stages) {
+    if (InterruptGuard::interrupted()) break;
+    StageLine line(stage.title);
+    const auto end = run_stage(stage, report, [&](int seconds) { line.age(seconds); });
+    line.end(to_text(end) + (end.left_out > 0 ? " (see the report)" : ""));
+    failed += end.exit_code != 0;
+  }
+  return failed;
 }
 
 }  // namespace
@@ -70,15 +89,20 @@ Result<int> write_report(const std::string& path) {
   auto self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail(Code::kInternal, "cannot tell where this program is: {}", error.message());
   auto suite = FERRY_TRY(contract_suite(self));
+  InterruptGuard guard;
   std::ofstream report(path);
   if (!report) return fail_errno(errno, "writing the report to {}", path);
   report << "# Tensorferry report\n\n";
   for (const auto& line : setup_lines(read_setup())) report << "- " << line << "\n";
   report << "\n## Host\n\n```json\n" << to_json(examine_host()).dump(2) << "\n```\n";
-  int failed = 0;
-  for (const auto& stage : stages_of(self, suite)) failed += run_stage(stage, report) != 0;
+  const int failed = run_stages(stages_of(self, suite), report);
+  if (InterruptGuard::interrupted()) report << "\nThe report was interrupted: it is incomplete.\n";
   report.close();
   if (!report) return fail_errno(errno, "writing the report to {}", path);
+  if (InterruptGuard::interrupted()) {
+    fmt::print("interrupted; {} has what was found until then\n", path);
+    return InterruptGuard::exit_code();
+  }
   fmt::print("{} written; {} stage(s) failed\n", path, failed);
   return failed == 0 ? 0 : 1;
 }
