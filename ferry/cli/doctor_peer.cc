@@ -49,6 +49,27 @@ Status measure(Device& device, Channel& channel, const RemoteRegion& remote, Pro
   return {};
 }
 
+// Tells who waits for a probe that somebody was turned away; at most a line every few seconds,
+// since strangers may knock as often as they like.
+class RefusalNotes {
+ public:
+  void note(std::uint64_t refused) {
+    constexpr auto kPause = std::chrono::seconds(5);
+    if (refused == told_ || !next_.expired()) return;
+    fmt::print(
+        "refused {} attempt(s): another secret or version, or no peer at all; FERRY_LOG=info says "
+        "which\n",
+        refused - told_);
+    std::fflush(stdout);
+    told_ = refused;
+    next_ = Deadline::after(kPause);
+  }
+
+ private:
+  std::uint64_t told_ = 0;
+  Deadline next_;
+};
+
 }  // namespace
 
 Result<Probe> probe_peer(const std::string& endpoint, const PeerOptions& options) {
@@ -85,8 +106,10 @@ Status serve_probes(const std::string& listen, const PeerOptions& options) {
   std::fflush(stdout);
   auto end = Deadline::after(Nanos(static_cast<std::int64_t>(options.seconds * 1e9)));
   std::vector<Channel> channels;
+  RefusalNotes refusals;
   while (!end.expired()) {
-    auto channel = device.accept(end);
+    auto channel = device.accept(std::min(end, Deadline::after(std::chrono::seconds(1))));
+    refusals.note(device.stats().peers_refused);
     if (channel) {
       fmt::print("probed by {} over {}\n", channel->peer_endpoint(), channel->provider());
       std::fflush(stdout);
