@@ -86,6 +86,28 @@ TEST(CommandLine, AnEmptyValueIsRefusedWhereverItStands) {
   }
 }
 
+TEST(CommandLine, WhatTheDoctorCannotDoAtOnceIsRefused) {
+  for (const auto& words :
+       std::vector<std::vector<const char*>>{{"--peer", "a:1", "--listen", "b:2"},
+                                             {"--peer", "a:1", "--report", "f"},
+                                             {"--listen", "b:2", "--report", "f"},
+                                             {"--json", "--report", "f"},
+                                             {"--json", "--listen", "b:2"},
+                                             {"--seconds", "5"}}) {
+    auto all = words;
+    all.insert(all.begin(), "doctor");
+    const auto said = say(all);
+    EXPECT_EQ(said.status, kCannotRun) << words[0];
+    EXPECT_THAT(said.err, HasSubstr("--")) << words[0];
+  }
+}
+
+TEST(CommandLine, TheDoctorsHelpSaysWhatItLooksAtAndHowItEnds) {
+  const auto help = say({"doctor", "--help"}).out;
+  for (const char* word : {"FERRY_SECRET", "FERRY_LOG", "Exit status", "Examined", "minutes"})
+    EXPECT_THAT(help, HasSubstr(word));
+}
+
 TEST(CommandLine, SecondsHaveBoundsThatCanBeRead) {
   for (const char* value : {"-1", "0", "nan", "1e300", "soon"}) {
     const auto said = say({"bench", "transfer", "--seconds", value});

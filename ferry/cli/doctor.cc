@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "ferry/cli/command_line.h"
@@ -36,13 +37,6 @@ const char* mark_of(Finding::Level level) {
   return "BAD ";
 }
 
-void print(const std::vector<Finding>& findings) {
-  for (const auto& finding : findings) {
-    fmt::print("{}  {:<26} {}\n", mark_of(finding.level), finding.subject, finding.state);
-    if (!finding.advice.empty()) fmt::print("      {:<26} -> {}\n", "", finding.advice);
-  }
-}
-
 Result<PeerOptions> peer_options(const DoctorFlags& flags) {
   PeerOptions options;
   options.secret_file = flags.secret_file;
@@ -67,7 +61,7 @@ Result<int> run(const DoctorFlags& flags) {
   if (flags.json) {
     all["host"] = to_json(findings);
   } else {
-    print(findings);
+    fmt::print("{}", to_text(findings));
   }
   if (!flags.peer.empty()) {
     auto options = FERRY_TRY(peer_options(flags));
@@ -82,23 +76,65 @@ Result<int> run(const DoctorFlags& flags) {
   return 0;
 }
 
+constexpr const char* kFooter =
+    R"(Examined: the providers shm, verbs and tcp; RDMA devices and their ports; how much memory may be
+locked and how many files opened; huge pages; io_uring, membarrier and userfaultfd; CUDA.
+
+--report takes three to five minutes, and longer with RDMA. The file has the host's facts as JSON, and of
+every stage its command, all it said and how it ended. It names this host's hardware, kernel and
+folders, but no secret.
+
+Environment:
+  FERRY_SECRET  the cluster's secret, 16 to 4096 bytes, for --peer and --listen; --secret-file wins
+  FERRY_LOG     trace, debug, info, warn, error or off: what is logged on standard error
+
+Exit status:
+  0    done; what could be better is in the text
+  1    a stage of --report failed
+  2    it could not be done: wrong options, no secret, no such peer
+  130  interrupted (143 by SIGTERM))";
+
+void add_doctor_options(CLI::App& command, DoctorFlags& flags) {
+  auto* peer =
+      command.add_option("--peer", flags.peer, "also probe the path to the device at host:port");
+  auto* listen = command.add_option(
+      "--listen", flags.listen, "be the other side: wait at host:port for `ferry doctor --peer`");
+  command.add_option("--seconds", flags.seconds, "how long --listen waits (60)")
+      ->check(seconds_between(1, 86400))
+      ->needs(listen);
+  auto* secret =
+      command.add_option("--secret-file", flags.secret_file,
+                         "file with the cluster's secret (or FERRY_SECRET in the environment)");
+  auto* report = command.add_option(
+      "--report", flags.report,
+      "run the contract suite and the benchmark on everything this host has, and write a report to "
+      "this file: minutes, see below");
+  auto* json = command.add_flag("--json", flags.json, "print JSON");
+  listen->excludes(peer)->excludes(json);
+  report->excludes(peer)->excludes(listen)->excludes(secret)->excludes(json);
+}
+
 }  // namespace
+
+std::string to_text(const std::vector<Finding>& findings) {
+  std::string text;
+  std::map<std::string, std::string> given;  // advice, and what for
+  for (const auto& finding : findings) {
+    text += fmt::format("{}  {:<26} {}\n", mark_of(finding.level), finding.subject, finding.state);
+    if (finding.advice.empty()) continue;
+    const auto [first, fresh] = given.try_emplace(finding.advice, finding.subject);
+    text += fmt::format("      {:<26} -> {}\n", "",
+                        fresh ? finding.advice : fmt::format("as for {}", first->second));
+  }
+  return text;
+}
 
 void add_doctor(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(
       "doctor", "What this host can do, why something is unusable, and how to mend it");
   auto flags = std::make_shared<DoctorFlags>();
-  command->add_option("--peer", flags->peer, "also probe the path to the device at host:port");
-  command->add_option("--listen", flags->listen,
-                      "be the other side: wait at host:port for `ferry doctor --peer`");
-  command->add_option("--seconds", flags->seconds, "how long --listen waits")
-      ->check(seconds_between(1, 86400));
-  command->add_option("--secret-file", flags->secret_file,
-                      "file with the cluster's secret (or FERRY_SECRET in the environment)");
-  command->add_option("--report", flags->report,
-                      "run the contract suite and the benchmark on everything this host has, and "
-                      "write a report to this file");
-  command->add_flag("--json", flags->json, "print JSON");
+  add_doctor_options(*command, *flags);
+  command->footer(kFooter);
   command->callback([flags, &exit_code] {
     auto result = run(*flags);
     if (!result) fmt::print(stderr, "ferry doctor: {}\n", result.error().to_string());

@@ -19,6 +19,8 @@ struct Finding {
 // What this host can do: providers, limits, kernel features.
 std::vector<Finding> examine_host();
 nlohmann::json to_json(const std::vector<Finding>& findings);
+// A line or two for each. Advice that several findings share is given once.
+std::string to_text(const std::vector<Finding>& findings);
 
 // Adds `ferry doctor`.
 void add_doctor(CLI::App& app, int& exit_code);
