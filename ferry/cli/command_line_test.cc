@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ferry/base/log.h"
 #include "ferry/cli/provider_check.h"
 
 namespace ferry::cli {
@@ -129,13 +130,26 @@ TEST(CommandLine, AProviderThatCannotWorkHereIsAnErrorThatSaysWhy) {
 }
 
 TEST(CommandLine, AnUnknownLogLevelIsAWarningThatNamesTheLevels) {
+  const auto before = logger().level();
   setenv("FERRY_LOG", "blah", 1);
   const auto said = say({"--version"});
   unsetenv("FERRY_LOG");
+  EXPECT_EQ(logger().level(), before);
   EXPECT_EQ(said.status, 0);
   EXPECT_THAT(said.err, HasSubstr("FERRY_LOG=blah is ignored; it is one of trace, debug, info, "
                                   "warn, error, off"));
   EXPECT_THAT(say({"--version"}).err, Not(HasSubstr("FERRY_LOG")));
+}
+
+TEST(CommandLine, EveryLogLevelThatIsNamedIsTaken) {
+  const auto before = logger().level();
+  for (auto level : kLogLevels) {
+    setenv("FERRY_LOG", std::string(level).c_str(), 1);
+    EXPECT_EQ(say({"--version"}).err, "") << level;
+  }
+  EXPECT_EQ(logger().level(), spdlog::level::off);
+  unsetenv("FERRY_LOG");
+  logger().set_level(before);
 }
 
 }  // namespace
