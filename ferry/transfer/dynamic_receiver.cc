@@ -76,7 +76,7 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   }
 
   Status begin_large() {
-    if (channel.capabilities().maps_peer) {
+    if (options.in_place && channel.capabilities().maps_peer) {
       mapped = FERRY_TRY(map(current->region)).first(current->bytes);
       return {};
     }

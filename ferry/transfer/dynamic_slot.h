@@ -11,6 +11,8 @@ struct DynamicOptions : ReceiverOptions {
   // pad as large as recent tensors need, from `pad` up to `most_pad` bytes for each slot.
   std::uint64_t pad = std::uint64_t{16} << 10;
   std::uint64_t most_pad = std::uint64_t{4} << 20;
+  // Larger ones are used in the sender's memory where the path maps it; false: they are read.
+  bool in_place = true;
 };
 
 // The receiving end of an edge whose tensors have one type and rank but any shape that `spec`

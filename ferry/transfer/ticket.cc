@@ -33,7 +33,9 @@ Status check_ticket(const Ticket& ticket) {
   if (ticket.protocol != Protocol::kShared && layout.bytes() > ticket.region.length)
     return fail(Code::kOutOfRange, "a ticket with {} slots of {} bytes in a region of {}",
                 ticket.slots, ticket.body, ticket.region.length);
-  if (ticket.protocol == Protocol::kStatic && FERRY_TRY(ticket.spec.bytes()) != ticket.body)
+  if (ticket.protocol != Protocol::kShared && ticket.seat != 0)
+    return fail(Code::kInvalidArgument, "a ticket for a seat on an edge that has none");
+  if (ticket.protocol != Protocol::kDynamic && FERRY_TRY(ticket.spec.bytes()) != ticket.body)
     return fail(Code::kInvalidArgument, "a ticket for {} with slots of {} bytes",
                 ticket.spec.to_string(), ticket.body);
   return {};
@@ -47,6 +49,7 @@ Ticket::Wire Ticket::to_wire() const {
   put_at(wire, 4, static_cast<std::uint8_t>(protocol));
   put_at(wire, 5, static_cast<std::uint8_t>(spins ? 1 : 0));
   put_at(wire, 8, slots);
+  put_at(wire, 12, seat);
   put_at(wire, 16, body);
   put_at(wire, 24, nonce);
   put_at(wire, kOwnerAt, owner.bytes);
@@ -66,6 +69,7 @@ Result<Ticket> Ticket::from_wire(std::span<const std::byte> wire) {
   ticket.protocol = static_cast<Protocol>(protocol);
   ticket.spins = bits == 1;
   ticket.slots = get_at<std::uint32_t>(wire, 8);
+  ticket.seat = get_at<std::uint32_t>(wire, 12);
   ticket.body = get_at<std::uint64_t>(wire, 16);
   ticket.nonce = get_at<std::uint64_t>(wire, 24);
   ticket.owner.bytes = get_at<decltype(ticket.owner.bytes)>(wire, kOwnerAt);

@@ -22,7 +22,8 @@ enum class Protocol : std::uint8_t {
 struct Ticket {
   Protocol protocol = Protocol::kStatic;
   bool spins = false;           // the receiver never sleeps: it need not be woken
-  std::uint32_t slots = 0;      // of the ring
+  std::uint32_t slots = 0;      // of the ring; shared: versions
+  std::uint32_t seat = 0;       // shared: which of the readers this is for
   std::uint64_t body = 0;       // bytes of a slot before its flag
   std::uint64_t nonce = 0;      // of this opening; never 0
   fabric::DeviceId owner;       // whose memory it is

@@ -63,7 +63,8 @@ class DynamicWays : public DynamicSlots, public ::testing::WithParamInterface<Wa
 TEST_P(DynamicWays, EveryTensorArrivesOnceWholeAndInOrder) {
   auto [mode, in_place, own] = GetParam();
   open();
-  auto receiver = receiver_with({{.slots = 3, .spins = mode == WaitMode::kSpin}, 1000, 300'000});
+  auto receiver =
+      receiver_with({{.slots = 3, .spins = mode == WaitMode::kSpin}, 1000, 300'000, in_place});
   auto sender = sender_for(receiver, {.in_place = in_place});
   std::mt19937_64 random(settings().seed);
   std::vector<std::size_t> sizes = {0, 1, 1000, 1024, 1025, 0, 200'000, 300'000, 300'001};
@@ -119,8 +120,7 @@ TEST_F(DynamicSlots, ATensorThatFitsThePadTakesOneWrite) {
 
 TEST_F(DynamicSlots, ThePadFollowsRecentSizes) {
   open();
-  if (maps()) GTEST_SKIP() << "on this path large tensors are used in place, and need no pad";
-  auto receiver = receiver_with({{}, 64, 100'000});
+  auto receiver = receiver_with({{}, 64, 100'000, false});
   auto sender = sender_for(receiver);
   for (std::uint64_t i = 1; i <= 20; ++i) {
     send_stamped(sender, 90'000, i);
@@ -196,8 +196,7 @@ TEST_F(DynamicSlots, MetadataThatCannotBeIsNamed) {
 // The sender is gone between its metadata and the read.
 TEST_F(DynamicSlots, ASenderThatDiesBeforeTheReadIsNamed) {
   open();
-  if (maps()) GTEST_SKIP() << "on this path nothing is read";
-  auto receiver = receiver_with({{}, 64, 64});
+  auto receiver = receiver_with({{}, 64, 64, false});
   {
     auto sender = sender_for(receiver);
     send_stamped(sender, 100'000, 1);

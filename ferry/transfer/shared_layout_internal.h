@@ -1,0 +1,105 @@
+// Data path.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "ferry/base/error.h"
+#include "ferry/transfer/layout_internal.h"
+
+namespace ferry::transfer {
+
+// The producer's region of a shared tensor. Producer and readers are processes of one host and
+// meet in its words by the atomics of the processor.
+//
+//   0        the newest version: its sequence number * 256 + its index; 0: none yet
+//   64       versions: for each a line, which begins with the sequence number it holds; 0: it is
+//            being written
+//   ...      seats: a line for each reader, written by that reader alone:
+//              0  index + 1 of the version that it uses; 0: none
+//              8  the same of a version that it copies
+//              16 1: the reader has left
+//              24 where its news word is (32 bytes); flag at 56: the ticket's nonce
+//   ...      the payloads, each aligned to 64
+//
+// A reader stores the index into its seat, then looks whether the version still holds the number
+// that it read before; the producer clears the version's number, then looks at the seats. Both put
+// a full fence in between: one of them sees the other.
+struct SharedLayout {
+  std::uint32_t versions = 0;
+  std::uint32_t seats = 0;
+  std::uint64_t body = 0;
+
+  static constexpr std::uint64_t kLine = Layout::kLine;
+  static constexpr std::uint32_t kMostVersions = 255;
+  static constexpr std::uint32_t kMostSeats = 4096;
+  static constexpr std::uint64_t kCopying = 8;
+  static constexpr std::uint64_t kLeft = 16;
+  static constexpr std::uint64_t kNews = 24;
+  static constexpr std::uint64_t kNewsFlag = 56;
+
+  // Three at least: the newest, one in use, one to write.
+  static Result<SharedLayout> of(std::uint32_t versions, std::uint32_t seats, std::uint64_t body) {
+    if (versions < 3 || versions > kMostVersions)
+      return fail(Code::kInvalidArgument, "a shared tensor has 3 to {} versions, not {}",
+                  kMostVersions, versions);
+    if (seats == 0 || seats > kMostSeats)
+      return fail(Code::kInvalidArgument, "a shared tensor has 1 to {} readers, not {}", kMostSeats,
+                  seats);
+    if (body > Layout::kMostBody)
+      return fail(Code::kOutOfRange, "a tensor of {} bytes; {} is the most", body,
+                  Layout::kMostBody);
+    return SharedLayout{versions, seats, body};
+  }
+  std::uint64_t version_at(std::uint32_t version) const { return kLine * (1 + version); }
+  std::uint64_t seat_at(std::uint32_t seat) const { return kLine * (1 + versions + seat); }
+  std::uint64_t payload_at(std::uint32_t version) const {
+    return seat_at(seats) + version * align_up(body, kLine);
+  }
+  std::uint64_t bytes() const { return payload_at(versions); }
+};
+
+using Word = std::atomic_ref<std::uint64_t>;
+
+// The region as either side sees it.
+class SharedWords {
+ public:
+  SharedWords() = default;
+  SharedWords(const SharedLayout& layout, std::byte* base) : layout_(layout), base_(base) {}
+
+  struct Newest {
+    std::uint64_t sequence = 0;
+    std::uint32_t version = 0;
+  };
+  Newest newest() const {
+    auto word = at(0).load(std::memory_order_acquire);
+    return {word >> 8, static_cast<std::uint32_t>(word & 0xFF)};
+  }
+  void set_newest(Newest newest) const {
+    at(0).store(newest.sequence << 8 | newest.version, std::memory_order_release);
+  }
+  Word sequence_of(std::uint32_t version) const { return at(layout_.version_at(version)); }
+  Word in_use(std::uint32_t seat) const { return at(layout_.seat_at(seat)); }
+  Word copying(std::uint32_t seat) const {
+    return at(layout_.seat_at(seat) + SharedLayout::kCopying);
+  }
+  Word left(std::uint32_t seat) const { return at(layout_.seat_at(seat) + SharedLayout::kLeft); }
+  Word news_flag(std::uint32_t seat) const {
+    return at(layout_.seat_at(seat) + SharedLayout::kNewsFlag);
+  }
+  std::byte* seat(std::uint32_t seat) const { return base_ + layout_.seat_at(seat); }
+  std::span<std::byte> payload(std::uint32_t version) const {
+    return {base_ + layout_.payload_at(version), layout_.body};
+  }
+  const SharedLayout& layout() const { return layout_; }
+
+ private:
+  Word at(std::uint64_t offset) const {
+    return Word(*reinterpret_cast<std::uint64_t*>(base_ + offset));
+  }
+  SharedLayout layout_;
+  std::byte* base_ = nullptr;
+};
+
+}  // namespace ferry::transfer
