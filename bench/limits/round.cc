@@ -75,7 +75,7 @@ class Player {
     const auto cpu = cpu_ns();
     verdict.bad += rounds_of_taker(order.run.rounds, order.run.touch);
     verdict.cpu_ns = cpu_ns() - cpu;
-    verdict.bad += wrong_bytes(last_, order.run.bytes, round_);
+    verdict.bad += wrong_bytes(last_, order.run.bytes, round_, order.run.produce);
     put(link_, verdict);
     link_.meet();
     end(order.run);
@@ -92,8 +92,10 @@ class Player {
     // Both sides have read the order before either writes to the blackboard again.
     link_.meet();
     if (!pair_) pair_ = program_.make(link_);
-    if (open_ != run.bytes) {
+    // What a tensor holds depends on whether it is made anew in every round.
+    if (open_ != run.bytes || produces_ != run.produce) {
       close();
+      produces_ = run.produce;
       pair_->open(run.bytes);
       open_ = run.bytes;
       round_ = 0;
@@ -117,13 +119,14 @@ class Player {
 
   void rounds_of_giver(std::uint64_t count) {
     const auto source = pair_->source();
+    const auto make = produces_ ? produce : stamp;
     if (pair_->streams()) {
-      stamp(source, ++round_);
+      make(source, ++round_);
       pair_->give_stream(count);
       return;
     }
     for (; count > 0; --count) {
-      stamp(source, ++round_);
+      make(source, ++round_);
       pair_->give(static_cast<std::uint32_t>(round_));
     }
   }
@@ -167,6 +170,7 @@ class Player {
   std::unique_ptr<Pair> pair_;
   std::uint64_t open_ = 0;
   std::uint64_t round_ = 0;
+  bool produces_ = false;
   Pieces last_;
   volatile std::uint64_t sink_ = 0;
 };
@@ -204,15 +208,33 @@ Run parse_run(const std::string& line, const Program& program) {
   Run run{number(line, "bytes"), number(line, "rounds"), Touch::kPages, false};
   const auto touch = field(line, "touch").value_or("page");
   const auto wait = field(line, "wait").value_or("spin");
-  if (touch != "page" && touch != "all") throw Failure("touch is page or all, not " + touch);
+  const auto produce = field(line, "produce").value_or("0");
+  if (touch != "page" && touch != "all" && touch != "bytes")
+    throw Failure("touch is page, all or bytes, not " + touch);
+  if (produce != "0" && produce != "1") throw Failure("produce is 0 or 1, not " + produce);
   if (wait != "spin" && wait != "sleep") throw Failure("wait is spin or sleep, not " + wait);
   if (run.rounds == 0) throw Failure("run needs at least one round");
   if (run.bytes < program.min_bytes || run.bytes > program.max_bytes)
     throw Failure("takes " + std::to_string(program.min_bytes) + " to " +
                   std::to_string(program.max_bytes) + " bytes, not " + std::to_string(run.bytes));
-  run.touch = touch == "all" ? Touch::kAll : Touch::kPages;
+  run.touch = touch == "all" ? Touch::kAll : touch == "bytes" ? Touch::kBytes : Touch::kPages;
+  run.produce = produce == "1";
   run.sleep = wait == "sleep";
   return run;
+}
+
+// One process alone: no link, no taker.
+std::string run_alone(const Program& program, const Run& run) {
+  Memory memory(run.bytes);
+  fill(memory.bytes());
+  for (auto warm = warm_rounds(run); warm > 0; --warm) program.alone(memory.bytes(), run);
+  const auto cpu = cpu_ns();
+  const auto start = now_ns();
+  for (auto round = run.rounds; round > 0; --round) program.alone(memory.bytes(), run);
+  const auto ns = now_ns() - start;
+  std::ostringstream line;
+  line << "ok ns=" << ns << " cpu_ns=" << cpu_ns() - cpu << " checked=0 bad=0";
+  return line.str();
 }
 
 // The giver's half: commands come in, lines go out.
@@ -249,7 +271,7 @@ class Server {
       return std::string("error ") + failure.what();
     }
     try {
-      return player_.give(wanted);
+      return program_.alone ? run_alone(program_, wanted) : player_.give(wanted);
     } catch (const std::exception& failure) {
       link_.end_taker();
       broken_ = failure.what();

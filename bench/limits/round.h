@@ -12,7 +12,7 @@
 // stdin and answers on stdout, one line each:
 //
 //   hello                                             ok name=.. what=.. sizes=min-max
-//   run bytes=N rounds=R touch=page|all wait=spin|sleep
+//   run bytes=N rounds=R touch=page|all|bytes wait=spin|sleep produce=0|1
 //                                                     ok ns=.. cpu_ns=.. checked=.. bad=..
 //   quit
 //
@@ -24,6 +24,7 @@ struct Run {
   std::uint64_t rounds = 0;
   Touch touch = Touch::kPages;
   bool sleep = false;
+  bool produce = false;  // the giver writes the whole tensor anew in every round, within the clock
 };
 
 // One way to give a tensor to another process. Lives in both processes; giver and taker call
@@ -57,8 +58,8 @@ class Pair {
     return {};
   }
 
-  // Whether a run's time is told as its median round, which a stall of the machine does not move, as
-  // latency tools do; else as the mean.
+  // Whether a run's time is told as its median round, which a stall of the machine does not move,
+  // as latency tools do; else as the mean.
   virtual bool typical() const { return false; }
 
   // Whether waits sleep; set before each run.
@@ -76,7 +77,9 @@ struct Program {
   // Address space both sides share; see Link.
   std::size_t shared_bytes = 0;
   // Called in each process, after the fork.
-  std::function<std::unique_ptr<Pair>(Link&)> make;
+  std::function<std::unique_ptr<Pair>(Link&)> make = nullptr;
+  // Instead of a pair: what one process does alone with a tensor in each round.
+  std::function<void(std::span<std::byte>, const Run&)> alone = nullptr;
 };
 
 // Serves commands until `quit` or end of input. The exit status of the program.

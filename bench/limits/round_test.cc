@@ -84,7 +84,8 @@ TEST_P(EveryLimit, MovesRightBytesInEveryMode) {
     Talk talk(program(GetParam(), "--copy", copy));
     EXPECT_EQ(talk.ask("hello").rfind("ok name=", 0), 0u);
     for (const char* bytes : {"16", "64", "100", "4096", "70001", "3000000"}) {
-      for (const char* mode : {"touch=page wait=spin", "touch=all wait=sleep"}) {
+      for (const char* mode :
+           {"touch=page wait=spin", "touch=all wait=sleep", "touch=bytes wait=spin produce=1"}) {
         const auto answer = talk.ask(std::string("run bytes=") + bytes + " rounds=20 " + mode);
         EXPECT_EQ(answer.rfind("ok ns=", 0), 0u) << bytes << " " << mode << ": " << answer;
         EXPECT_NE(answer.find(" bad=0\n"), std::string::npos) << answer;
@@ -100,7 +101,8 @@ TEST_P(EveryLimit, RefusesBadCommandsAndGoesOn) {
   Talk talk(program(GetParam()));
   for (const char* line :
        {"dance", "run ", "run bytes=64", "run bytes=1 rounds=1", "run bytes=64 rounds=0",
-        "run bytes=x rounds=1", "run bytes=64 rounds=1 touch=none", "run bytes=64 rounds=1 wait=no",
+        "run bytes=x rounds=1", "run bytes=64 rounds=1 touch=none",
+        "run bytes=64 rounds=1 produce=2", "run bytes=64 rounds=1 wait=no",
         "run bytes=99999999999999999999 rounds=1"})
     EXPECT_EQ(talk.ask(line).rfind("error ", 0), 0u) << line;
   EXPECT_EQ(talk.ask("run bytes=64 rounds=1").rfind("ok ", 0), 0u);
@@ -110,6 +112,15 @@ INSTANTIATE_TEST_SUITE_P(Limits, EveryLimit,
                          ::testing::Values("ferry-limit-shm-in-place", "ferry-limit-shm-memcpy",
                                            "ferry-limit-shm-both", "ferry-limit-shm-private",
                                            "ferry-limit-vm-writev", "ferry-limit-tcp"));
+
+TEST(OneProcess, MakesAndReadsAlone) {
+  Talk talk(program("ferry-limit-one-process"));
+  EXPECT_EQ(talk.ask("hello").rfind("ok name=one-process", 0), 0u);
+  for (const char* mode : {"touch=page produce=0", "touch=bytes produce=1"})
+    EXPECT_EQ(talk.ask(std::string("run bytes=70001 rounds=5 ") + mode).rfind("ok ns=", 0), 0u);
+  talk.tell("quit");
+  EXPECT_EQ(talk.hear(), "");
+}
 
 // Says in every seventh round that a tensor is there which it has not copied.
 class Liar : public ShmPair {

@@ -49,9 +49,9 @@ std::uint64_t word_at(Pieces tensor, std::uint64_t offset) {
   return load(word.data());
 }
 
-// What page `index` holds after `round` rounds.
+// What page `index` holds after `round` rounds; a produced tensor has the marks of the last alone.
 void expected_page(std::array<std::uint64_t, kWordsPerPage>& page, std::uint64_t index,
-                   std::uint64_t bytes, std::uint64_t round) {
+                   std::uint64_t bytes, std::uint64_t round, bool produced = false) {
   for (std::uint64_t i = 0; i < kWordsPerPage; ++i) page[i] = pattern(index * kWordsPerPage + i);
   if (round == 0) return;
   if (tiny(bytes)) {
@@ -63,7 +63,7 @@ void expected_page(std::array<std::uint64_t, kWordsPerPage>& page, std::uint64_t
     page[0] = mark(round);
   } else if (index < pages) {
     const auto since = (round % pages + pages - index) % pages;
-    if (round > since) page[0] = mark(round - since);
+    if (round > since && (!produced || since == 0)) page[0] = mark(round - since);
   }
   const auto last = last_word(bytes);
   if (last / kPage == index) page[last % kPage / kWord] = mark(round);
@@ -97,6 +97,16 @@ void stamp(std::span<std::byte> tensor, std::uint64_t round) {
   store(tensor.data() + last_word(tensor.size()), value);
 }
 
+void produce(std::span<std::byte> tensor, std::uint64_t round) {
+  auto* at = tensor.data();
+  auto value = pattern(0);
+  const auto step = pattern(0);
+  for (auto* end = at + tensor.size() / kWord * kWord; at != end; at += kWord, value += step)
+    store(at, value);
+  if (const auto rest = tensor.size() % kWord; rest != 0) std::memcpy(at, &value, rest);
+  stamp(tensor, round);
+}
+
 std::uint64_t missing_stamps(Pieces tensor, std::uint64_t bytes, std::uint64_t round) {
   auto value = mark(round);
   if (tiny(bytes)) {
@@ -108,8 +118,45 @@ std::uint64_t missing_stamps(Pieces tensor, std::uint64_t bytes, std::uint64_t r
   return missing + (word_at(tensor, last_word(bytes)) != value);
 }
 
+namespace {
+
+// Four floats at a time, as every processor of this kind can.
+using Floats [[gnu::vector_size(16)]] = float;
+
+Floats greater(Floats a, Floats b) {
+#if defined(__SSE__)
+  return __builtin_ia32_maxps(a, b);
+#else
+  return a > b ? a : b;
+#endif
+}
+
+// Bits that are no number are never the greater: whatever the bytes are, each is looked at once.
+std::uint64_t reduce_max(std::span<const std::byte> bytes) {
+  std::array<Floats, 4> most{};
+  const auto* at = bytes.data();
+  const auto* end = at + bytes.size() / sizeof most * sizeof most;
+  for (; at != end; at += sizeof most) {
+    std::array<Floats, 4> next;
+    std::memcpy(&next, at, sizeof next);
+    for (std::size_t i = 0; i < 4; ++i) most[i] = greater(next[i], most[i]);
+  }
+  const auto all = greater(greater(most[0], most[1]), greater(most[2], most[3]));
+  const auto result = std::max({all[0], all[1], all[2], all[3]});
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &result, sizeof bits);
+  for (; at != bytes.data() + bytes.size(); ++at) bits += std::to_integer<unsigned>(*at);
+  return bits;
+}
+
+}  // namespace
+
 std::uint64_t read_through(Pieces tensor, Touch touch) {
   std::uint64_t sum = 0;
+  if (touch == Touch::kBytes) {
+    for (auto piece : tensor) sum += reduce_max(piece);
+    return sum;
+  }
   for (auto piece : tensor) {
     const auto* bytes = piece.data();
     if (touch == Touch::kPages) {
@@ -122,14 +169,14 @@ std::uint64_t read_through(Pieces tensor, Touch touch) {
   return sum;
 }
 
-std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t round) {
+std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t round, bool produced) {
   std::array<std::uint64_t, kWordsPerPage> page;
   std::uint64_t at = 0;
   std::uint64_t wrong = 0;
   for (auto piece : tensor) {
     while (!piece.empty() && at < bytes) {
       const auto inside = at % kPage;
-      if (inside == 0) expected_page(page, at / kPage, bytes, round);
+      if (inside == 0) expected_page(page, at / kPage, bytes, round, produced);
       const auto count = std::min<std::uint64_t>({kPage - inside, piece.size(), bytes - at});
       wrong += differences(piece.data(), std::as_bytes(std::span(page)).data() + inside, count);
       piece = piece.subspan(count);

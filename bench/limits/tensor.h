@@ -10,7 +10,7 @@ namespace bench {
 
 inline constexpr std::size_t kPage = 4096;
 
-enum class Touch { kPages, kAll };
+enum class Touch { kPages, kAll, kBytes };
 
 // A tensor as the receiver has it. More than one piece only where the transport hands it out so.
 using Pieces = std::span<const std::span<const std::byte>>;
@@ -24,14 +24,19 @@ void fill(std::span<std::byte> tensor);
 // differ.
 void stamp(std::span<std::byte> tensor, std::uint64_t round);
 
+// Writes every word anew, then marks the tensor: what a program does that computes it.
+void produce(std::span<std::byte> tensor, std::uint64_t round);
+
 // How many of the round's marks are not there.
 std::uint64_t missing_stamps(Pieces tensor, std::uint64_t bytes, std::uint64_t round);
 
-// Reads one byte per page, or one word per cache line. The sum keeps the reads alive.
+// Reads one byte per page, or one word per cache line, or takes the maximum of all as 32-bit
+// floats. The result keeps the reads alive.
 std::uint64_t read_through(Pieces tensor, Touch touch);
 
 // How many bytes differ from what a tensor holds that was filled and then stamped in rounds
-// 1..round. Bytes that are missing count as different.
-std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t round);
+// 1..round, or was produced in that round. Bytes that are missing count as different.
+std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t round,
+                          bool produced = false);
 
 }  // namespace bench

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 namespace bench {
@@ -62,6 +63,17 @@ TEST_P(EverySize, MissingBytesAreWrong) {
   EXPECT_EQ(wrong_bytes(part, tensor.size(), 3), 1u);
 }
 
+TEST_P(EverySize, AProducedTensorIsThatOfItsRound) {
+  for (std::uint64_t round : {1UL, 2UL, 7UL, 1000UL}) {
+    auto tensor = stamped(GetParam(), 3);
+    produce(tensor, round);
+    const auto pieces = cut(tensor, tensor.size());
+    EXPECT_EQ(missing_stamps(pieces, tensor.size(), round), 0u);
+    EXPECT_EQ(wrong_bytes(pieces, tensor.size(), round, true), 0u) << round;
+    EXPECT_GT(wrong_bytes(pieces, tensor.size(), round + 1, true), 0u) << round;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Tensor, EverySize,
                          ::testing::Values(2, 8, 12, 16, 64, 100, 4096, 4097, 4104, 8192, 65536,
                                            100'003));
@@ -71,6 +83,20 @@ TEST(Tensor, ReadingGoesThroughEveryPageOrLine) {
   const auto pieces = cut(ones, ones.size());
   EXPECT_EQ(read_through(pieces, Touch::kPages), 3u);
   EXPECT_EQ(read_through(pieces, Touch::kAll), 3 * kPage / 64 * 0x0101010101010101ULL);
+  // The largest float wins, wherever it is; what is left over counts too.
+  Bytes floats(1000 * sizeof(float) + 3);
+  const float most = 7;
+  for (std::size_t at : {0UL, 4UL, 1000UL, 3996UL}) {
+    std::memcpy(floats.data() + at, &most, sizeof most);
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &most, sizeof bits);
+    const auto found = read_through(cut(floats, floats.size()), Touch::kBytes);
+    if (at < 3968) {
+      EXPECT_EQ(found, bits) << at;
+    }
+    EXPECT_NE(found, 0u);
+    std::memset(floats.data() + at, 0, sizeof most);
+  }
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ class Session {
 
   std::optional<RoundResult> run(Player& player, std::uint64_t size, std::uint64_t rounds) {
     if (player.dead) return std::nullopt;
-    const RoundOrder order{size, rounds, plan_.touch_all, player.variant->wait == Wait::kSleep};
+    const RoundOrder order{size, rounds, plan_.work, player.variant->wait == Wait::kSleep};
     auto answer = player.child.ask(run_line(order), Deadline::after(180s));
     auto result = answer ? parse_result(*answer) : tl::unexpected<Error>(answer.error());
     if (!result) {
@@ -222,7 +222,8 @@ Measurements measure(const Plan& plan, const OnProgress& on_progress) {
   Measurements out;
   out.variants = plan.variants;
   out.sizes = plan.sizes;
-  out.touch_all = plan.touch_all;
+  out.work = plan.work;
+  out.targets = plan.targets;
   const auto begun = now_ns();
   Session session(plan, on_progress, out);
   session.start_all();

@@ -15,6 +15,8 @@
 
 namespace ferry::cli {
 
+struct Target;
+
 // What one variant did at one size. Entry i of `ns` and `cpu_ns` is repetition i, per round.
 struct Cell {
   std::vector<double> ns;
@@ -27,19 +29,22 @@ struct Cell {
 struct Plan {
   std::vector<Variant> variants;
   std::vector<std::uint64_t> sizes;
-  bool touch_all = false;
+  Workload work;
   int repeat = 9;
   double seconds = 600;
   // Folders with the round programs, first match wins.
   std::vector<std::string> folders;
   // The running program, for the variants that are ours.
   std::string self;
+  // What the figures are judged and compared by; outlives plan and measurements.
+  const std::vector<Target>* targets = nullptr;
 };
 
 struct Measurements {
   std::vector<Variant> variants;
   std::vector<std::uint64_t> sizes;
-  bool touch_all = false;
+  Workload work;
+  const std::vector<Target>* targets = nullptr;
   std::map<std::pair<std::string, std::uint64_t>, Cell> cells;
   // Figures beside the rounds.
   std::vector<FactResult> facts;

@@ -38,9 +38,22 @@ Result<T> number_of(std::string_view line, std::string_view key) {
 
 }  // namespace
 
+const char* Workload::touch() const {
+  return read == Read::kPages ? "page" : read == Read::kLines ? "all" : "bytes";
+}
+
+std::string Workload::text() const {
+  return fmt::format("A {} B a tensor, B {}, B answers",
+                     produce ? "writes the whole of and gives" : "gives",
+                     read == Read::kPages   ? "reads one byte per page"
+                     : read == Read::kLines ? "reads every line"
+                                            : "takes the maximum of all of it");
+}
+
 std::string run_line(const RoundOrder& order) {
-  return fmt::format("run bytes={} rounds={} touch={} wait={}", order.bytes, order.rounds,
-                     order.touch_all ? "all" : "page", order.sleep ? "sleep" : "spin");
+  return fmt::format("run bytes={} rounds={} touch={} wait={} produce={}", order.bytes,
+                     order.rounds, order.work.touch(), order.sleep ? "sleep" : "spin",
+                     order.work.produce ? 1 : 0);
 }
 
 Result<RoundHello> parse_hello(std::string_view line) {

@@ -17,10 +17,21 @@ struct RoundHello {
   std::uint64_t max_bytes = 0;
 };
 
+// What both sides do with the tensor in a round, within the clock.
+struct Workload {
+  enum class Read { kPages, kLines, kBytes };
+  Read read = Read::kPages;
+  bool produce = false;  // the giver writes it anew
+
+  const char* touch() const;  // as the programs are told
+  std::string text() const;   // "A gives B a tensor, B reads one byte per page, B answers"
+  friend bool operator==(const Workload&, const Workload&) = default;
+};
+
 struct RoundOrder {
   std::uint64_t bytes = 0;
   std::uint64_t rounds = 0;
-  bool touch_all = false;
+  Workload work = {};
   bool sleep = false;
 };
 

@@ -6,8 +6,12 @@ namespace ferry::cli {
 namespace {
 
 TEST(BenchProtocol, WritesARunLine) {
-  EXPECT_EQ(run_line({4096, 7, false, false}), "run bytes=4096 rounds=7 touch=page wait=spin");
-  EXPECT_EQ(run_line({1, 2, true, true}), "run bytes=1 rounds=2 touch=all wait=sleep");
+  EXPECT_EQ(run_line({4096, 7, {}, false}),
+            "run bytes=4096 rounds=7 touch=page wait=spin produce=0");
+  EXPECT_EQ(run_line({1, 2, {Workload::Read::kLines, false}, true}),
+            "run bytes=1 rounds=2 touch=all wait=sleep produce=0");
+  EXPECT_EQ(run_line({1, 2, {Workload::Read::kBytes, true}, false}),
+            "run bytes=1 rounds=2 touch=bytes wait=spin produce=1");
 }
 
 TEST(BenchProtocol, HelloHasASentenceWithSpacesInIt) {

@@ -53,6 +53,13 @@ Estimate estimate(std::vector<double> values) {
   return {quantile(values, 0.5), values[first], values[n - 1 - first], static_cast<int>(n)};
 }
 
+Estimate difference_of_pairs(std::span<const double> a, std::span<const double> b, double unit) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    differences.push_back((a[i] - b[i]) / unit);
+  return estimate(std::move(differences));
+}
+
 Estimate ratio_of_pairs(std::span<const double> a, std::span<const double> b) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {

@@ -32,5 +32,7 @@ Estimate estimate(std::vector<double> values);
 // The estimate of a[i] / b[i], for as many as both have. Entry i of both comes from one turn of the
 // same run.
 Estimate ratio_of_pairs(std::span<const double> a, std::span<const double> b);
+// The same of (a[i] - b[i]) / unit.
+Estimate difference_of_pairs(std::span<const double> a, std::span<const double> b, double unit);
 
 }  // namespace ferry::cli

@@ -118,8 +118,10 @@ const std::vector<double>& values(const Cell& cell, Metric metric) {
 Verdict judge_one(const Target& target, std::uint64_t size, const std::string& denominator,
                   const Measurements& measured) {
   Verdict verdict{&target, size, denominator, {}, Outcome::kMet};
-  verdict.ratio = ratio_of_pairs(values(*measured.cell(target.numerator, size), target.metric),
-                                 values(*measured.cell(denominator, size), target.metric));
+  const auto& ours = values(*measured.cell(target.numerator, size), target.metric);
+  const auto& others = values(*measured.cell(denominator, size), target.metric);
+  verdict.ratio = target.metric == Metric::kMoreUs ? difference_of_pairs(ours, others, 1e3)
+                                                   : ratio_of_pairs(ours, others);
   verdict.outcome = outcome_of(verdict.ratio, target.bound);
   return verdict;
 }
@@ -137,7 +139,7 @@ std::vector<std::string> denominators_at(const Target& target, std::uint64_t siz
 
 }  // namespace
 
-const std::vector<Target>& all_targets() {
+const std::vector<Target>& transfer_targets() {
   static const std::vector<Target> kAll = make_targets();
   return kAll;
 }
@@ -156,6 +158,11 @@ std::string best_of(const std::vector<std::string>& variants, std::uint64_t size
     }
   }
   return best;
+}
+
+Judged judged(Measurements measured) {
+  auto verdicts = judge(*measured.targets, measured);
+  return {std::move(measured), std::move(verdicts)};
 }
 
 std::vector<Verdict> judge(const std::vector<Target>& targets, const Measurements& measured) {

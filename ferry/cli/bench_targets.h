@@ -11,9 +11,9 @@
 namespace ferry::cli {
 
 // A figure the library promises: numerator / denominator is at most `bound`, for time or CPU per
-// round.
+// round; or numerator - denominator is at most `bound` microseconds.
 struct Target {
-  enum class Metric { kTime, kCpu };
+  enum class Metric { kTime, kCpu, kMoreUs };
   // Against the fastest of the denominators at a size, or against each of them.
   enum class Against { kBest, kEach };
 
@@ -28,8 +28,9 @@ struct Target {
   Metric metric = Metric::kTime;
 };
 
-// All targets. This is the one place where they are written down.
-const std::vector<Target>& all_targets();
+// The targets of `ferry bench transfer`, and those of `ferry bench tensor` for one workload.
+const std::vector<Target>& transfer_targets();
+const std::vector<Target>& tensor_targets(const Workload& work);
 
 // One target at one size.
 struct Verdict {
@@ -42,6 +43,12 @@ struct Verdict {
 
 // A verdict for each target and size of which both sides were measured. `targets` must outlive it.
 std::vector<Verdict> judge(const std::vector<Target>& targets, const Measurements& measured);
+// By its own targets.
+struct Judged {
+  Measurements measured;
+  std::vector<Verdict> verdicts;
+};
+Judged judged(Measurements measured);
 
 // Targets that have no verdict at all, as "id: why".
 std::vector<std::string> not_judged(const std::vector<Target>& targets,

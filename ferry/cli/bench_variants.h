@@ -36,6 +36,8 @@ struct Variant {
 
 // Every pair there is, in the order of the table. Add new ones here.
 const std::vector<Variant>& all_variants();
+// Those of `ferry bench tensor`.
+const std::vector<Variant>& tensor_variants();
 
 struct Selection {
   std::vector<std::string> providers;

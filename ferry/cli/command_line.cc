@@ -10,6 +10,7 @@
 #include "ferry/base/log.h"
 #include "ferry/cli/bench_fact.h"
 #include "ferry/cli/bench_round.h"
+#include "ferry/cli/bench_tensor.h"
 #include "ferry/cli/bench_transfer.h"
 #include "ferry/cli/doctor.h"
 
@@ -92,7 +93,9 @@ int run_command_line(int argc, const char* const* argv) {
   auto* bench = app.add_subcommand("bench", "Measure, beside the limits and the peers");
   bench->require_subcommand(1);
   add_bench_transfer(*bench, exit_code);
+  add_bench_tensor(*bench, exit_code);
   add_bench_round(app, exit_code);
+  add_bench_tensor_round(app, exit_code);
   add_bench_fact(app, exit_code);
   refuse_empty_values(app);
   try {

@@ -12,12 +12,16 @@
 namespace ferry::cli {
 namespace {
 
-constexpr const char* kHead =
-    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-    "<title>ferry bench transfer</title>\n<style>body{font-family:sans-serif;margin:2em;"
-    "max-width:1200px}svg{display:block;margin:1em "
-    "0}pre{background:#f6f6f6;padding:1em;overflow-x:auto}"
-    "h2{margin-top:2em}</style></head><body>\n<h1>ferry bench transfer</h1>\n";
+constexpr const char* kStyle =
+    "body{font-family:sans-serif;margin:2em;max-width:1200px}svg{display:block;margin:1em 0}"
+    "pre{background:#f6f6f6;padding:1em;overflow-x:auto}h2{margin-top:2em}";
+
+std::string head_of(const std::string& tool) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>{0}</title>\n"
+      "<style>{1}</style></head><body>\n<h1>{0}</h1>\n",
+      escape_html(tool), kStyle);
+}
 
 std::string block(const std::string& text) {
   return text.empty() ? "" : fmt::format("<pre>{}</pre>\n", escape_html(text));
@@ -27,11 +31,14 @@ std::string section(const std::string& title, const std::string& body) {
   return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", escape_html(title), body);
 }
 
-std::string setup_block(const Setup& setup, const Measurements& measured) {
+std::string setup_block(const Setup& setup) {
   std::string text = fmt::format("date     {}\n", setup.date);
   for (const auto& line : setup_lines(setup)) text += line + "\n";
-  text += fmt::format("round    A gives B a tensor, B reads {}, B answers\n",
-                      measured.touch_all ? "every line" : "one byte per page");
+  return block(text);
+}
+
+std::string round_block(const Measurements& measured) {
+  auto text = fmt::format("round    {}\n", measured.work.text());
   text += fmt::format("bytes    {}\n", checked_text(measured));
   if (measured.interrupted) text += "The run was interrupted: figures are incomplete.\n";
   return block(text);
@@ -109,11 +116,9 @@ std::string notes_list(const std::vector<std::string>& notes) {
   return items.empty() ? "" : "<ul>\n" + items + "</ul>\n";
 }
 
-}  // namespace
-
-std::string html_report(const Setup& setup, const Measurements& measured,
-                        const std::vector<Verdict>& verdicts) {
-  return kHead + setup_block(setup, measured) +
+std::string workload_part(const Judged& one) {
+  const auto& measured = one.measured;
+  return round_block(measured) +
          section("Time", line_plots("time of a round", measured, time_point, time_text)) +
          block(time_table(measured)) + section("Ratios", ratio_plots(measured)) +
          block(ratio_table(measured)) +
@@ -121,8 +126,17 @@ std::string html_report(const Setup& setup, const Measurements& measured,
                  line_plots("CPU seconds per GB, both processes", measured, cpu_point, cpu_text)) +
          block(cpu_table(measured)) +
          section("Beside the rounds", block(fact_table(measured.facts))) +
-         section("Targets", block(verdict_table(verdicts))) +
-         section("Notes", notes_list(measured.notes)) + "</body></html>\n";
+         section("Targets", block(verdict_table(one.verdicts))) +
+         section("Notes", notes_list(measured.notes));
+}
+
+}  // namespace
+
+std::string html_report(const std::string& tool, const Setup& setup,
+                        const std::vector<Judged>& workloads) {
+  auto page = head_of(tool) + setup_block(setup);
+  for (const auto& one : workloads) page += workload_part(one);
+  return page + "</body></html>\n";
 }
 
 }  // namespace ferry::cli

@@ -10,7 +10,7 @@
 namespace ferry::cli {
 
 // One page with plots and tables that needs nothing from anywhere else.
-std::string html_report(const Setup& setup, const Measurements& measured,
-                        const std::vector<Verdict>& verdicts);
+std::string html_report(const std::string& tool, const Setup& setup,
+                        const std::vector<Judged>& workloads);
 
 }  // namespace ferry::cli

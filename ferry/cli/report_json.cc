@@ -82,11 +82,17 @@ json ratios_json(const Measurements& measured) {
   return ratios;
 }
 
+const char* metric_name(Target::Metric metric) {
+  return metric == Target::Metric::kCpu    ? "cpu"
+         : metric == Target::Metric::kTime ? "time"
+                                           : "microseconds more";
+}
+
 json verdict_json(const Verdict& verdict) {
   auto out = estimate_json(verdict.ratio);
   out.update({{"target", verdict.target->id},
               {"sentence", verdict.target->sentence},
-              {"metric", verdict.target->metric == Target::Metric::kCpu ? "cpu" : "time"},
+              {"metric", metric_name(verdict.target->metric)},
               {"ours", verdict.target->numerator},
               {"other", verdict.denominator},
               {"bytes", verdict.size},
@@ -112,29 +118,42 @@ json fact_json(const FactResult& result) {
 
 }  // namespace
 
-std::string json_report(const Setup& setup, const Measurements& measured,
-                        const std::vector<Verdict>& verdicts) {
+namespace {
+
+json judged_json(const Judged& one) {
+  const auto& measured = one.measured;
   json variants = json::array();
   for (const auto& variant : measured.variants) variants.push_back(variant_json(variant, measured));
   json targets = json::array();
-  for (const auto& verdict : verdicts) targets.push_back(verdict_json(verdict));
+  for (const auto& verdict : one.verdicts) targets.push_back(verdict_json(verdict));
   json facts = json::array();
   for (const auto& result : measured.facts) {
     if (!result.values.empty()) facts.push_back(fact_json(result));
   }
-  const json report = {{"tool", "ferry bench transfer"},
-                       {"setup", setup_json(setup)},
-                       {"touch", measured.touch_all ? "all" : "page"},
-                       {"sizes", measured.sizes},
-                       {"variants", variants},
-                       {"ratios", ratios_json(measured)},
-                       {"facts", facts},
-                       {"targets", targets},
-                       {"notes", measured.notes},
-                       {"checked_bytes", measured.checked_bytes},
-                       {"wrong", measured.bad},
-                       {"interrupted", measured.interrupted},
-                       {"seconds", measured.seconds}};
+  return {{"touch", measured.work.touch()},
+          {"produce", measured.work.produce},
+          {"sizes", measured.sizes},
+          {"variants", variants},
+          {"ratios", ratios_json(measured)},
+          {"facts", facts},
+          {"targets", targets},
+          {"notes", measured.notes},
+          {"checked_bytes", measured.checked_bytes},
+          {"wrong", measured.bad},
+          {"interrupted", measured.interrupted},
+          {"seconds", measured.seconds}};
+}
+
+}  // namespace
+
+std::string json_report(const std::string& tool, const Setup& setup,
+                        const std::vector<Judged>& workloads) {
+  json report = {{"tool", tool}, {"setup", setup_json(setup)}};
+  if (workloads.size() == 1) {
+    report.update(judged_json(workloads[0]));
+  } else {
+    for (const auto& one : workloads) report["workloads"].push_back(judged_json(one));
+  }
   // Program output ends up in notes; whatever it holds must not make the report fail.
   return report.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }

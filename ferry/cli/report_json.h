@@ -10,8 +10,9 @@
 namespace ferry::cli {
 
 // Everything that was measured, each repetition included, as one JSON object with a final newline.
-std::string json_report(const Setup& setup, const Measurements& measured,
-                        const std::vector<Verdict>& verdicts);
+// Several workloads are an array in it.
+std::string json_report(const std::string& tool, const Setup& setup,
+                        const std::vector<Judged>& workloads);
 
 // Whether write_report() will be able to; asked before minutes are spent on what it is to write.
 Status check_writable(const std::string& path);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "ferry/cli/bench_size.h"
@@ -67,7 +68,8 @@ std::string variant_table(const std::string& title, const Measurements& measured
 
 // Ours may be a thousand times faster: keep two digits that mean something.
 std::string plain_ratio(double value) {
-  return fmt::format("{:.{}f}", value, value >= 0.1 ? 2 : value >= 0.01 ? 3 : 4);
+  const auto size = std::abs(value);
+  return fmt::format("{:.{}f}", value, size >= 0.1 || size == 0 ? 2 : size >= 0.01 ? 3 : 4);
 }
 
 // The median and half the interval's width, where there is an interval.
@@ -122,7 +124,7 @@ std::vector<Comparison> comparisons(const Measurements& measured) {
     return id;
   };
   std::vector<Comparison> found;
-  for (const auto& target : all_targets()) {
+  for (const auto& target : *measured.targets) {
     for (const auto& other : target.denominators) {
       const bool known = std::any_of(found.begin(), found.end(), [&](const Comparison& c) {
         return c.ours == target.numerator && c.other == other;
@@ -173,12 +175,17 @@ std::string ratio_table(const Measurements& measured) {
   return render_table(size_head("time, ours / theirs (± 95 %)", measured), rows);
 }
 
+std::string bound_text(const Target& target) {
+  return fmt::format("<= {}{}", plain_ratio(target.bound),
+                     target.metric == Target::Metric::kMoreUs ? " us more" : "");
+}
+
 std::string verdict_table(const std::vector<Verdict>& verdicts) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(verdicts.size());
   for (const auto& verdict : verdicts) {
     rows.push_back({verdict.target->id, size_text(verdict.size), verdict.denominator,
-                    ratio_text(verdict.ratio), fmt::format("<= {:.2f}", verdict.target->bound),
+                    ratio_text(verdict.ratio), bound_text(*verdict.target),
                     outcome_name(verdict.outcome)});
   }
   if (rows.empty()) return "";

@@ -23,6 +23,7 @@ std::string cpu_table(const Measurements& measured);
 // it with.
 std::string ratio_table(const Measurements& measured);
 std::string verdict_table(const std::vector<Verdict>& verdicts);
+std::string bound_text(const Target& target);
 
 // A pair of columns that belong together in a ratio: ours over the other.
 struct Comparison {

@@ -15,6 +15,7 @@ namespace {
 
 Measurements sample(std::size_t repetitions = 6) {
   Measurements measured;
+  measured.targets = &transfer_targets();
   measured.sizes = {64, 1 << 20};
   measured.variants = select_variants(
       all_variants(), {.providers = {"shm"}, .against = {"memcpy"}, .spin = true, .sleep = false});
@@ -70,7 +71,8 @@ TEST(ReportTable, FewRepetitionsAreNotCalledAnInterval) {
   EXPECT_NE(ratio_table(few).find("1.20"), std::string::npos);
   EXPECT_EQ(ratio_text({1.07, 1.02, 1.11, 5}), "1.07 (min 1.02, max 1.11)");
   EXPECT_EQ(ratio_text({1.07, 1.07, 1.07, 1}), "1.07");
-  const auto report = nlohmann::json::parse(json_report({}, few, judge(all_targets(), few)));
+  const auto report =
+      nlohmann::json::parse(json_report("t", {}, {{few, judge(transfer_targets(), few)}}));
   for (const auto& ratios : {report["ratios"], report["targets"]}) {
     ASSERT_FALSE(ratios.empty());
     EXPECT_FALSE(ratios[0].contains("low"));
@@ -80,8 +82,8 @@ TEST(ReportTable, FewRepetitionsAreNotCalledAnInterval) {
 
 TEST(ReportJson, HoldsEveryRepetition) {
   const auto measured = sample();
-  const auto verdicts = judge(all_targets(), measured);
-  const auto report = nlohmann::json::parse(json_report({}, measured, verdicts));
+  const auto verdicts = judge(transfer_targets(), measured);
+  const auto report = nlohmann::json::parse(json_report("t", {}, {{measured, verdicts}}));
   EXPECT_EQ(report["sizes"], (std::vector<std::uint64_t>{64, 1 << 20}));
   bool found = false;
   for (const auto& variant : report["variants"]) {
@@ -95,10 +97,19 @@ TEST(ReportJson, HoldsEveryRepetition) {
   EXPECT_EQ(report["targets"][0]["verdict"], "met");
 }
 
+TEST(ReportJson, SeveralWorkloadsAreAnArray) {
+  auto produced = sample();
+  produced.work = {Workload::Read::kBytes, true};
+  const auto report = nlohmann::json::parse(json_report("t", {}, {{produced, {}}, {sample(), {}}}));
+  ASSERT_EQ(report["workloads"].size(), 2u);
+  EXPECT_EQ(report["workloads"][0]["produce"], true);
+  EXPECT_EQ(report["workloads"][1]["touch"], "page");
+}
+
 TEST(ReportJson, SurvivesBytesThatAreNoText) {
   auto measured = sample();
   measured.notes = {"\xff\xfe"};
-  EXPECT_FALSE(nlohmann::json::parse(json_report({}, measured, {})).empty());
+  EXPECT_FALSE(nlohmann::json::parse(json_report("t", {}, {{measured, {}}})).empty());
 }
 
 TEST(ReportJson, SaysWhereItCannotWrite) {
@@ -109,7 +120,7 @@ TEST(ReportJson, SaysWhereItCannotWrite) {
 
 TEST(ReportHtml, NeedsNothingFromElsewhereAndEscapesWhatItPrints) {
   const auto measured = sample();
-  const auto page = html_report({}, measured, judge(all_targets(), measured));
+  const auto page = html_report("t", {}, {{measured, judge(transfer_targets(), measured)}});
   EXPECT_NE(page.find("<svg"), std::string::npos);
   EXPECT_NE(page.find("<polyline"), std::string::npos);
   EXPECT_NE(page.find("&lt;script&gt; is &quot;left out&quot;"), std::string::npos);
@@ -127,14 +138,14 @@ std::vector<double> numbers_of(const std::string& svg, const std::string& attrib
 }
 
 TEST(ReportHtml, HasAPictureOfTheCpuToo) {
-  const auto page = html_report({}, sample(), {});
+  const auto page = html_report("t", {}, {{sample(), {}}});
   EXPECT_NE(page.find("shm, time of a round"), std::string::npos);
   EXPECT_NE(page.find("shm, CPU seconds per GB"), std::string::npos);
 }
 
 TEST(ReportHtml, FewRepetitionsHaveNoWhiskers) {
   const auto few = sample(5);
-  EXPECT_EQ(html_report({}, few, {}).find("stroke-width:1.5"), std::string::npos);
+  EXPECT_EQ(html_report("t", {}, {{few, {}}}).find("stroke-width:1.5"), std::string::npos);
 }
 
 TEST(ReportSvg, DrawsNothingOfNothing) {

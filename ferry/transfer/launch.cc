@@ -1,4 +1,5 @@
 // Data path.
+#include <algorithm>
 #include <cstring>
 
 #include "ferry/transfer/launch_internal.h"
@@ -63,7 +64,8 @@ Status Launch::wait_free(Deadline deadline, fabric::WaitMode mode) const {
 }
 
 Status Launch::wait_all(Deadline deadline, fabric::WaitMode mode) const {
-  for (auto sequence = layout_.before(next_) + 1; sequence < next_; ++sequence) {
+  for (auto sequence = std::max<std::uint64_t>(layout_.before(next_), 1); sequence < next_;
+       ++sequence) {
     const auto* at = reinterpret_cast<const std::byte*>(word(layout_.slot_of(sequence)));
     FERRY_TRY(channel_->wait_flag(at, sequence, deadline, mode));
   }

@@ -127,6 +127,23 @@ TEST_F(StaticSlots, ASenderWaitsForASlotAndLosesNothing) {
   must(sender.drain(soon()));
 }
 
+TEST_F(StaticSlots, DrainWaitsForEveryTensor) {
+  open();
+  auto spec = bytes_spec(64);
+  for (std::uint32_t slots : {1U, 2U, 3U}) {
+    auto receiver = receiver_of(spec, slots);
+    auto sender = sender_for(receiver, spec);
+    must(sender.drain(soon()));
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      send_stamped(sender, i);
+      auto held = must(receiver.receive(soon()));
+      EXPECT_EQ(code_of(sender.drain(in(5ms))), Code::kDeadlineExceeded) << slots << " " << i;
+      must(held.release());
+      must(sender.drain(soon()));
+    }
+  }
+}
+
 TEST_F(StaticSlots, TensorsInOrdinaryMemoryAreSentToo) {
   open();
   Spec spec{ElementType::kF32, must(Shape::of({25, 10}))};

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "ferry/cli/bench_measure.h"
+#include "ferry/cli/bench_targets.h"
+
+// What the commands of `ferry bench` that measure rounds have in common.
+namespace ferry::cli {
+
+struct BenchFlags {
+  std::string sizes;
+  std::string providers;
+  std::string against;
+  bool quick = false;
+  int repeat = 0;
+  double seconds = 0;
+  bool check = false;
+  std::string json;
+  std::string html;
+};
+// `seconds` and `quick_seconds` are what is taken for --seconds unless it is given.
+struct BenchDefaults {
+  std::string providers;
+  std::string against;
+  std::string sizes;
+  std::string quick_sizes;
+  double seconds = 900;
+  double quick_seconds = 50;
+};
+void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults& defaults);
+
+// The names in a list of the user's, which `known` has all of.
+Result<std::vector<std::string>> names_in(const std::string& list,
+                                          const std::vector<std::string>& known,
+                                          const char* option);
+std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaults& defaults);
+// Sizes, repetitions, time and programs; the caller adds variants, workload and targets.
+Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults);
+
+// Rewrites one line on a terminal; elsewhere says each size once.
+class ProgressLine {
+ public:
+  void operator()(const Progress& now) const;
+  void operator()(const Fact& fact, int repetition) const;
+  void clear() const;
+};
+
+// kUnavailable unless one of the providers works here.
+Status need_a_provider(const std::vector<std::string>& providers);
+
+// Prints tables and, with --check, verdicts; writes --json and --html. The exit status.
+Result<int> report(const std::string& tool, const BenchFlags& flags,
+                   const std::vector<Measurements>& workloads);
+// Where the tables go: with --json - the numbers own stdout.
+std::FILE* output_of(const BenchFlags& flags);
+
+}  // namespace ferry::cli
