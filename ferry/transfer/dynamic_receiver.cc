@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <deque>
 #include <unordered_map>
 
 #include "ferry/transfer/buffer_pool_internal.h"
@@ -26,6 +27,7 @@ struct DynamicReceiver::Core final : Arrival::Owner {
         landing(std::make_unique<Landing>(std::move(slots))),
         ticket(std::move(made)),
         options(how),
+        in_slots(ticket.slots),
         pool(on, nullptr) {}
 
   Status let_go(std::uint64_t sequence, std::uint64_t token) override {
@@ -161,11 +163,13 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     auto bytes = in_slot     ? landing->body().subspan(pad() - padded, current->bytes)
                  : in_sender ? mapped
                              : storage->bytes.first(current->bytes);
-    auto tensor = FERRY_TRY(tensor::Tensor::over(current->spec, bytes));
+    auto token = storage ? storage->index + 1 : kSlotToken;
+    auto& tensor = token == kSlotToken ? in_slots[landing->slot()] : in_buffer(token - 1);
+    tensor = FERRY_TRY(tensor::Tensor::over(current->spec, bytes));
     auto sequence = FERRY_TRY(landing->take());
     learn_words();
-    auto token = storage ? std::exchange(storage, std::nullopt)->index + 1 : kSlotToken;
-    Arrival arrival(this, sequence, token, std::move(tensor));
+    storage.reset();
+    Arrival arrival(this, sequence, token, &tensor);
     if (token != kSlotToken) FERRY_TRY(acknowledge(sequence));
     auto size = current->bytes;
     current.reset();
@@ -183,6 +187,14 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   Ticket ticket;
   const DynamicOptions options;
   std::vector<RemoteWord> words;  // acknowledgements, by slot
+
+  // What arrivals show: by slot, or by the buffer that a tensor was read to.
+  tensor::Tensor& in_buffer(std::size_t index) {
+    if (index >= in_buffers.size()) in_buffers.resize(index + 1);
+    return in_buffers[index];
+  }
+  std::vector<tensor::Tensor> in_slots;
+  std::deque<tensor::Tensor> in_buffers;
 
   std::optional<Metadata> current;  // of the tensor that has arrived
   BufferPool pool;

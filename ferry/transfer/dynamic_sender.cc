@@ -74,7 +74,7 @@ struct DynamicSender::Core {
   // The slot of the next tensor is free, and the receiver's offer was taken.
   Status prepare(Deadline deadline) {
     for (;;) {
-      if (!FERRY_TRY(launch.free())) FERRY_TRY(launch.wait_free(deadline, options.mode));
+      if (!FERRY_TRY(launch.free())) FERRY_TRY(launch.wait_free(deadline));
       let_go_of_slot();
       auto before = launch.next();
       FERRY_TRY(take_offer());
@@ -83,8 +83,7 @@ struct DynamicSender::Core {
   }
   // Whoever had the next tensor's slot, which is free, was let go of.
   void let_go_of_slot() {
-    if (auto& buffer = held[launch.layout().slot_of(launch.next())])
-      pool.give(std::exchange(buffer, {})->index);
+    if (auto& buffer = held[launch.slot()]) pool.give(std::exchange(buffer, {})->index);
   }
 
   Metadata metadata_of(const tensor::Tensor& tensor) const {
@@ -118,7 +117,7 @@ struct DynamicSender::Core {
     metadata.where = Metadata::Where::kSender;
     metadata.region = buffer.remote;
     auto wire = metadata.to_wire();
-    held[launch.layout().slot_of(launch.next())] = buffer;
+    held[launch.slot()] = buffer;
     ++stats.writes;
     return launch.write(wire, pad(), {.deadline = deadline}).wait(options.mode);
   }
@@ -175,7 +174,7 @@ Result<DynamicSender> DynamicSender::open(fabric::Device& device, fabric::Channe
                 ticket.spec.to_string(), spec.to_string());
   if (ticket.body < Metadata::kBytes || ticket.body % 64 != 0)
     return fail(Code::kInvalidArgument, "a dynamic edge with slots of {} bytes", ticket.body);
-  auto launch = FERRY_TRY(Launch::open(device, channel, ticket));
+  auto launch = FERRY_TRY(Launch::open(device, channel, ticket, options.mode));
   return DynamicSender(std::make_unique<Core>(device, channel, std::move(launch), ticket, options));
 }
 
@@ -232,7 +231,7 @@ Status DynamicSender::send(const tensor::Tensor& tensor, Deadline deadline) {
 }
 
 Status DynamicSender::drain(Deadline deadline) {
-  FERRY_TRY(core_->launch.wait_all(deadline, core_->options.mode));
+  FERRY_TRY(core_->launch.wait_all(deadline));
   core_->reclaim();
   return {};
 }

@@ -45,27 +45,29 @@ class Arrival {
   };
 
   Arrival() = default;
-  Arrival(Owner* owner, std::uint64_t sequence, std::uint64_t token, tensor::Tensor tensor)
-      : owner_(owner), sequence_(sequence), token_(token), tensor_(std::move(tensor)) {}
+  // The owner keeps the tensor where it is until let_go().
+  Arrival(Owner* owner, std::uint64_t sequence, std::uint64_t token, const tensor::Tensor* tensor)
+      : owner_(owner), sequence_(sequence), token_(token), tensor_(tensor) {}
   Arrival(Arrival&& other) noexcept
       : owner_(std::exchange(other.owner_, nullptr)),
         sequence_(other.sequence_),
         token_(other.token_),
-        tensor_(std::move(other.tensor_)) {}
+        tensor_(other.tensor_) {}
   Arrival& operator=(Arrival&& other) noexcept {
     if (this != &other) {
       drop();
       owner_ = std::exchange(other.owner_, nullptr);
       sequence_ = other.sequence_;
       token_ = other.token_;
-      tensor_ = std::move(other.tensor_);
+      tensor_ = other.tensor_;
     }
     return *this;
   }
   ~Arrival() { drop(); }
 
-  const tensor::Tensor& tensor() const { return tensor_; }
-  std::span<std::byte> bytes() const { return tensor_.bytes(); }
+  // Until it is let go of.
+  const tensor::Tensor& tensor() const { return *tensor_; }
+  std::span<std::byte> bytes() const { return tensor_->bytes(); }
   // Which tensor of the edge it is, from 1.
   std::uint64_t sequence() const { return sequence_; }
   // kUnavailable if the sender is gone; the memory is given back all the same.
@@ -82,7 +84,7 @@ class Arrival {
   Owner* owner_ = nullptr;
   std::uint64_t sequence_ = 0;
   std::uint64_t token_ = 0;
-  tensor::Tensor tensor_;
+  const tensor::Tensor* tensor_ = nullptr;
 };
 
 }  // namespace ferry::transfer

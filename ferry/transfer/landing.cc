@@ -23,6 +23,7 @@ Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
   landing.layout_ = layout;
   landing.nonce_ = nonce;
   landing.slots_ = FERRY_TRY(device.allocate(layout.bytes(), fabric::Rights::kReadWrite));
+  landing.base_ = landing.slots_.data();
   landing.remote_ = FERRY_TRY(device.grant(landing.slots_, fabric::Rights::kReadWrite, channel));
   return landing;
 }
@@ -50,9 +51,11 @@ Status Landing::meet_sender() {
   if (nonce != nonce_)
     return fail(Code::kDataLoss, "the sender at {} has sent a tensor before its hello",
                 channel_->peer_endpoint());
-  std::array<std::byte, fabric::RemoteRegion::kWireBytes> wire;
+  std::array<std::byte, Layout::kHelloSpins + 1> wire;
   std::memcpy(wire.data(), hello, wire.size());
-  sender_words_ = FERRY_TRY(fabric::RemoteRegion::from_wire(wire));
+  bool sleeps = wire[Layout::kHelloSpins] != std::byte{1};
+  sender_words_ =
+      FERRY_TRY(fabric::RemoteRegion::from_wire(std::span(wire).first(Layout::kHelloSpins)));
   if (sender_words_.length < layout_.words())
     return fail(Code::kDataLoss, "the sender at {} has {} bytes of words for {} slots",
                 channel_->peer_endpoint(), sender_words_.length, layout_.slots);
@@ -67,7 +70,7 @@ Status Landing::meet_sender() {
   for (std::uint32_t slot = 0; slot < layout_.slots; ++slot) {
     auto at = slot * Layout::kLine;
     acknowledgements_.emplace_back(*channel_, fabric::RemoteAt{sender_words_, at},
-                                   mapped == nullptr ? nullptr : mapped + at, true);
+                                   mapped == nullptr ? nullptr : mapped + at, sleeps);
   }
   return {};
 }

@@ -28,20 +28,24 @@ class Landing {
     if (flag == before()) return false;
     return wrong_flag(flag);
   }
+  // Where the next tensor arrives.
+  std::uint32_t slot() const { return slot_; }
   // Waits for it.
   Status wait(Deadline deadline, fabric::WaitMode mode) const;
-  std::span<std::byte> body() const {
-    return slots_.bytes().subspan(layout_.slot_at(slot()), layout_.body);
+  std::span<std::byte> body() const { return body_of(slot()); }
+  std::span<std::byte> body_of(std::uint32_t slot) const {
+    return {base_ + layout_.slot_at(slot), layout_.body};
   }
   // The next tensor, which has arrived, is taken: its number. Its body stays as it is until
   // acknowledge().
   Result<std::uint64_t> take() {
     if (acknowledgements_.empty()) FERRY_TRY(meet_sender());
+    slot_ = layout_.after(slot_);
     return expected_++;
   }
   // The sender may use the slot of that tensor again. Any thread; once for each tensor.
-  Status acknowledge(std::uint64_t sequence) const {
-    return acknowledgements_[layout_.slot_of(sequence)].store(sequence);
+  Status acknowledge(std::uint32_t slot, std::uint64_t sequence) const {
+    return acknowledgements_[slot].store(sequence);
   }
   // The sender's words, once a tensor was taken.
   const fabric::RemoteRegion& sender_words() const { return sender_words_; }
@@ -51,16 +55,15 @@ class Landing {
     sender_words_ = before.sender_words_;
     acknowledgements_ = before.acknowledgements_;
     first_ = expected_ = first;
+    slot_ = layout_.slot_of(first);
   }
 
  private:
-  std::uint32_t slot() const { return layout_.slot_of(expected_); }
   std::uint64_t before() const {
     return expected_ >= first_ + layout_.slots ? expected_ - layout_.slots : 0;
   }
   std::uint64_t* flag_word() const {
-    return reinterpret_cast<std::uint64_t*>(slots_.data() + layout_.slot_at(slot()) +
-                                            layout_.flag());
+    return reinterpret_cast<std::uint64_t*>(base_ + layout_.slot_at(slot_) + layout_.flag());
   }
   tl::unexpected<Error> wrong_flag(std::uint64_t flag) const;
   // Reads the sender's hello, which lies before its first tensor.
@@ -70,11 +73,13 @@ class Landing {
   Layout layout_;
   std::uint64_t nonce_ = 0;
   fabric::Region slots_;
+  std::byte* base_ = nullptr;  // of slots_
   fabric::RemoteRegion remote_;
   fabric::RemoteRegion sender_words_;
   std::vector<RemoteWord> acknowledgements_;  // by slot; empty until the sender is known
   std::uint64_t first_ = 1;
   std::uint64_t expected_ = 1;
+  std::uint32_t slot_ = 0;
 };
 
 // Never 0.

@@ -1,13 +1,14 @@
 // Data path.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "ferry/transfer/launch_internal.h"
 
 namespace ferry::transfer {
 
-Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel,
-                            const Ticket& ticket) {
+Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, const Ticket& ticket,
+                            fabric::WaitMode mode) {
   if (channel.peer() != ticket.owner)
     return fail(Code::kFailedPrecondition,
                 "the ticket is not of the device at {}, or of an earlier run of it; ask for a new "
@@ -15,6 +16,7 @@ Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel,
                 channel.peer_endpoint());
   Launch launch;
   launch.channel_ = &channel;
+  launch.mode_ = mode;
   launch.notify_ = !ticket.spins;
   launch.tail_flag_ = channel.capabilities().tail_flag && ticket.spins;
   FERRY_TRY(launch.aim(ticket));
@@ -37,8 +39,12 @@ Status Launch::aim(const Ticket& ticket) {
 
 Status Launch::greet(fabric::Device& device, std::uint64_t nonce) {
   words_ = FERRY_TRY(device.allocate(layout_.words(), fabric::Rights::kReadWrite));
+  words_base_ = words_.data();
   auto granted = FERRY_TRY(device.grant(words_, fabric::Rights::kReadWrite, *channel_));
-  auto hello = granted.to_wire();
+  std::array<std::byte, Layout::kHelloSpins + 1> hello;
+  auto wire = granted.to_wire();
+  std::copy(wire.begin(), wire.end(), hello.begin());
+  hello[Layout::kHelloSpins] = std::byte{mode_ == fabric::WaitMode::kSpin};
   return channel_->write_flagged(hello, remote_, {remote_, Layout::kHelloFlag}, nonce, {}, notify_)
       .wait();
 }
@@ -50,10 +56,10 @@ Status Launch::move_to(const Ticket& ticket) {
   return aim(ticket);
 }
 
-Status Launch::wait_free(Deadline deadline, fabric::WaitMode mode) const {
+Status Launch::wait_free(Deadline deadline) const {
   auto wanted = layout_.before(next_);
-  const auto* at = reinterpret_cast<const std::byte*>(word(layout_.slot_of(next_)));
-  auto waited = channel_->wait_flag(at, wanted, deadline, mode);
+  const auto* at = reinterpret_cast<const std::byte*>(word(slot_));
+  auto waited = channel_->wait_flag(at, wanted, deadline, mode_);
   if (!waited && waited.error().code() == Code::kDeadlineExceeded)
     return fail(Code::kDeadlineExceeded,
                 "the receiver at {} has not let go of tensor {}, and all {} slots are in use",
@@ -63,19 +69,21 @@ Status Launch::wait_free(Deadline deadline, fabric::WaitMode mode) const {
   return {};
 }
 
-Status Launch::wait_all(Deadline deadline, fabric::WaitMode mode) const {
-  for (auto sequence = std::max<std::uint64_t>(layout_.before(next_), 1); sequence < next_;
-       ++sequence) {
-    const auto* at = reinterpret_cast<const std::byte*>(word(layout_.slot_of(sequence)));
-    FERRY_TRY(channel_->wait_flag(at, sequence, deadline, mode));
+Status Launch::wait_all(Deadline deadline) const {
+  bool all_used = next_ > layout_.slots;
+  auto slot = all_used ? slot_ : 0;
+  for (auto sequence = all_used ? next_ - layout_.slots : 1; sequence < next_; ++sequence) {
+    const auto* at = reinterpret_cast<const std::byte*>(word(slot));
+    FERRY_TRY(channel_->wait_flag(at, sequence, deadline, mode_));
+    slot = layout_.after(slot);
   }
   return {};
 }
 
 fabric::Transfer Launch::write(std::span<const std::byte> bytes, std::uint64_t offset,
                                fabric::OpOptions options) {
-  auto sequence = next_++;
-  auto at = layout_.slot_at(layout_.slot_of(sequence));
+  auto at = layout_.slot_at(slot_);
+  auto sequence = advance();
   return channel_->write_flagged(bytes, {remote_, at + offset}, {remote_, at + layout_.flag()},
                                  sequence, std::move(options), notify_);
 }
@@ -85,22 +93,22 @@ fabric::Transfer Launch::write_to_end(std::span<std::byte> bytes_and_flag,
   auto bytes = bytes_and_flag.first(bytes_and_flag.size() - sizeof next_);
   auto offset = layout_.flag() - bytes.size();
   if (!tail_flag_) return write(bytes, offset, std::move(options));
-  auto sequence = next_++;
+  auto at = layout_.slot_at(slot_);
+  auto sequence = advance();
   std::memcpy(bytes_and_flag.data() + bytes.size(), &sequence, sizeof sequence);
-  auto at = layout_.slot_at(layout_.slot_of(sequence));
   return channel_->write(bytes_and_flag, {remote_, at + offset}, std::move(options));
 }
 
 fabric::Transfer Launch::write_ahead(std::span<const std::byte> bytes, std::uint64_t offset,
                                      fabric::OpOptions options) const {
-  auto at = layout_.slot_at(layout_.slot_of(next_));
+  auto at = layout_.slot_at(slot_);
   return channel_->write(bytes, {remote_, at + offset}, std::move(options));
 }
 
 Status Launch::publish() {
-  auto at = layout_.slot_at(layout_.slot_of(next_)) + layout_.flag();
-  FERRY_TRY(RemoteWord(*channel_, {remote_, at}, mapped_ + at, notify_).store(next_));
-  ++next_;
+  auto at = layout_.slot_at(slot_) + layout_.flag();
+  FERRY_TRY(RemoteWord::store_mapped(*channel_, mapped_ + at, next_, notify_));
+  advance();
   return {};
 }
 

@@ -15,31 +15,33 @@ namespace ferry::transfer {
 class Launch {
  public:
   // Greets the owner of the ticket. kFailedPrecondition for a ticket of another device, or of an
-  // earlier run of this one.
-  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel,
-                             const Ticket& ticket);
+  // earlier run of this one. `mode` is how this end waits for slots, from now on.
+  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel, const Ticket& ticket,
+                             fabric::WaitMode mode);
 
   fabric::Channel& channel() const { return *channel_; }
   const Layout& layout() const { return layout_; }
   std::uint64_t next() const { return next_; }
+  std::uint32_t slot() const { return slot_; }  // of the next tensor
 
   // Whether the slot of the next tensor is free. kDataLoss for an acknowledgement that cannot be.
   Result<bool> free() const {
     auto wanted = layout_.before(next_);
-    auto seen = __atomic_load_n(word(layout_.slot_of(next_)), __ATOMIC_ACQUIRE);
+    auto seen = __atomic_load_n(word(slot_), __ATOMIC_ACQUIRE);
     if (seen == wanted) return true;
     if (seen == layout_.before(wanted)) return false;
     return wrong_word(seen);
   }
   // Waits for it. kDeadlineExceeded names the tensor that is not let go of.
-  Status wait_free(Deadline deadline, fabric::WaitMode mode) const;
+  Status wait_free(Deadline deadline) const;
   // Waits until every tensor that was sent was let go of.
-  Status wait_all(Deadline deadline, fabric::WaitMode mode) const;
+  Status wait_all(Deadline deadline) const;
   // The body of the next tensor's slot as memory of this process; empty where the path maps
   // nothing.
-  std::span<std::byte> body() const {
-    if (mapped_ == nullptr) return {};
-    return {mapped_ + layout_.slot_at(layout_.slot_of(next_)), layout_.body};
+  std::span<std::byte> body() const { return maps() ? body_of(slot_) : std::span<std::byte>(); }
+  bool maps() const { return mapped_ != nullptr; }
+  std::span<std::byte> body_of(std::uint32_t slot) const {
+    return {mapped_ + layout_.slot_at(slot), layout_.body};
   }
 
   // The slot is free. The bytes go to `offset` of its body, then the flag; they are the library's
@@ -69,7 +71,12 @@ class Launch {
 
  private:
   const std::uint64_t* word(std::uint32_t slot) const {
-    return reinterpret_cast<const std::uint64_t*>(words_.data() + slot * Layout::kLine);
+    return reinterpret_cast<const std::uint64_t*>(words_base_ + slot * Layout::kLine);
+  }
+  // The next tensor is on its way: its number.
+  std::uint64_t advance() {
+    slot_ = layout_.after(slot_);
+    return next_++;
   }
   tl::unexpected<Error> wrong_word(std::uint64_t seen) const;
   Status aim(const Ticket& ticket);
@@ -79,10 +86,13 @@ class Launch {
   Layout layout_;
   fabric::RemoteRegion remote_;
   std::byte* mapped_ = nullptr;
+  fabric::WaitMode mode_ = fabric::WaitMode::kAdaptive;
   bool notify_ = true;
   bool tail_flag_ = false;
   fabric::Region words_;
+  const std::byte* words_base_ = nullptr;
   std::uint64_t next_ = 1;
+  std::uint32_t slot_ = 0;
 };
 
 }  // namespace ferry::transfer

@@ -13,7 +13,8 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) {
 
 // Where the slots of an edge are in the receiver's region:
 //
-//   0        the sender's hello: where its acknowledgement words are, 32 bytes; its flag at 56
+//   0        the sender's hello: where its acknowledgement words are, 32 bytes; at 32 a byte that
+//            is 1 if the sender never sleeps; its flag at 56
 //   64       slots, each: body, padded to 8; then the flag, a u64; a multiple of 64 in all
 //
 // and the words of the sender that the receiver writes, one line each:
@@ -26,6 +27,7 @@ struct Layout {
   std::uint64_t body = 0;
 
   static constexpr std::uint64_t kLine = 64;
+  static constexpr std::uint64_t kHelloSpins = 32;
   static constexpr std::uint64_t kHelloFlag = 56;
   static constexpr std::uint32_t kMostSlots = 1024;
   static constexpr std::uint64_t kMostBody = std::uint64_t{1} << 50;
@@ -44,7 +46,8 @@ struct Layout {
   std::uint64_t bytes() const { return slot_at(slots); }
   std::uint64_t words() const { return (slots + std::uint64_t{1}) * kLine; }
 
-  // Tensor number `sequence`, from 1, goes into this slot.
+  std::uint32_t after(std::uint32_t slot) const { return slot + 1 == slots ? 0 : slot + 1; }
+  // Tensor number `sequence`, from 1, goes into this slot. A division: not on the data path.
   std::uint32_t slot_of(std::uint64_t sequence) const {
     return static_cast<std::uint32_t>((sequence - 1) % slots);
   }

@@ -11,9 +11,9 @@ Status RemoteWord::post(std::uint64_t value) const {
   return {};
 }
 
-Status RemoteWord::gone() const {
+Status RemoteWord::gone(const fabric::Channel& channel) {
   return fail(Code::kUnavailable, "the peer at {} is gone; connect again and open the edge anew",
-              channel_->peer_endpoint());
+              channel.peer_endpoint());
 }
 
 }  // namespace ferry::transfer

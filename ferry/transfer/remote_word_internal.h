@@ -14,27 +14,28 @@ class RemoteWord {
  public:
   RemoteWord() = default;
   RemoteWord(fabric::Channel& channel, const fabric::RemoteAt& at, std::byte* mapped, bool notify)
-      : channel_(&channel),
-        at_(at),
-        mapped_(reinterpret_cast<std::uint64_t*>(mapped)),
-        notify_(notify) {}
+      : channel_(&channel), at_(at), mapped_(mapped), notify_(notify) {}
 
   // kUnavailable if the peer is known to be gone.
   Status store(std::uint64_t value) const {
     if (mapped_ == nullptr) return post(value);
-    if (!channel_->alive()) return gone();
-    __atomic_store_n(mapped_, value, __ATOMIC_RELEASE);
-    if (notify_) channel_->wake_peer();
+    return store_mapped(*channel_, mapped_, value, notify_);
+  }
+  static Status store_mapped(const fabric::Channel& channel, std::byte* word, std::uint64_t value,
+                             bool notify) {
+    if (!channel.alive()) return gone(channel);
+    __atomic_store_n(reinterpret_cast<std::uint64_t*>(word), value, __ATOMIC_RELEASE);
+    if (notify) channel.wake_peer();
     return {};
   }
 
  private:
   Status post(std::uint64_t value) const;
-  Status gone() const;
+  static Status gone(const fabric::Channel& channel);
 
   fabric::Channel* channel_ = nullptr;
   fabric::RemoteAt at_{fabric::RemoteRegion{}};
-  std::uint64_t* mapped_ = nullptr;
+  std::byte* mapped_ = nullptr;
   bool notify_ = true;
 };
 

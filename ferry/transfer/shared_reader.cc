@@ -1,6 +1,7 @@
 // Data path.
 #include <array>
 #include <cstring>
+#include <deque>
 #include <optional>
 
 #include "ferry/transfer/buffer_pool_internal.h"
@@ -90,9 +91,8 @@ struct SharedReader::Core final : Arrival::Owner {
     leased.store(true, std::memory_order_relaxed);
     ++stats.tensors;
     ++stats.in_place;
-    auto tensor = FERRY_TRY(tensor::Tensor::over(ticket.spec, words.payload(held.version)));
-    return std::optional<Arrival>(std::in_place, this, held.sequence, kLeaseToken,
-                                  std::move(tensor));
+    lease = FERRY_TRY(tensor::Tensor::over(ticket.spec, words.payload(held.version)));
+    return std::optional<Arrival>(std::in_place, this, held.sequence, kLeaseToken, &lease);
   }
 
   Result<std::optional<Arrival>> copy(SharedWords::Newest held) {
@@ -102,9 +102,10 @@ struct SharedReader::Core final : Arrival::Owner {
     if (!from.empty()) std::memcpy(bytes.data(), from.data(), from.size());
     ++stats.tensors;
     ++stats.copies;
-    auto tensor = FERRY_TRY(tensor::Tensor::over(ticket.spec, bytes));
-    return std::optional<Arrival>(std::in_place, this, held.sequence, buffer.index + 1,
-                                  std::move(tensor));
+    if (buffer.index >= copies.size()) copies.resize(buffer.index + 1);
+    auto& tensor = copies[buffer.index];
+    tensor = FERRY_TRY(tensor::Tensor::over(ticket.spec, bytes));
+    return std::optional<Arrival>(std::in_place, this, held.sequence, buffer.index + 1, &tensor);
   }
 
   fabric::Channel& channel;
@@ -112,6 +113,8 @@ struct SharedReader::Core final : Arrival::Owner {
   SharedWords words;
   fabric::Region news;  // a word that the writer sets to the number of each version
   BufferPool pool;
+  tensor::Tensor lease;               // what arrivals show: in place,
+  std::deque<tensor::Tensor> copies;  // or by buffer
   std::atomic<bool> leased{false};
   EdgeStats stats;
 };

@@ -1,4 +1,6 @@
 // Data path.
+#include <vector>
+
 #include "ferry/transfer/landing_internal.h"
 #include "ferry/transfer/static_slot.h"
 
@@ -7,12 +9,13 @@ namespace ferry::transfer {
 struct StaticReceiver::Core final : Arrival::Owner {
   Core(Landing slots, Ticket made) : landing(std::move(slots)), ticket(std::move(made)) {}
 
-  Status let_go(std::uint64_t sequence, std::uint64_t) override {
-    return landing.acknowledge(sequence);
+  Status let_go(std::uint64_t sequence, std::uint64_t slot) override {
+    return landing.acknowledge(static_cast<std::uint32_t>(slot), sequence);
   }
 
   Landing landing;
   Ticket ticket;
+  std::vector<tensor::Tensor> slots;
   std::uint64_t taken = 0;
 };
 
@@ -29,7 +32,10 @@ Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Chan
   ticket.owner = device.id();
   ticket.region = landing.remote();
   ticket.spec = spec;
-  return StaticReceiver(std::make_unique<Core>(std::move(landing), std::move(ticket)));
+  auto core = std::make_unique<Core>(std::move(landing), std::move(ticket));
+  for (std::uint32_t slot = 0; slot < layout.slots; ++slot)
+    core->slots.push_back(FERRY_TRY(tensor::Tensor::over(spec, core->landing.body_of(slot))));
+  return StaticReceiver(std::move(core));
 }
 
 StaticReceiver::StaticReceiver(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -44,10 +50,10 @@ Result<bool> StaticReceiver::ready() { return core_->landing.arrived(); }
 Result<Arrival> StaticReceiver::receive(Deadline deadline, fabric::WaitMode mode) {
   auto& landing = core_->landing;
   if (!FERRY_TRY(landing.arrived())) FERRY_TRY(landing.wait(deadline, mode));
-  auto tensor = FERRY_TRY(tensor::Tensor::over(core_->ticket.spec, landing.body()));
+  auto slot = landing.slot();
   auto sequence = FERRY_TRY(landing.take());
   ++core_->taken;
-  return Arrival(core_.get(), sequence, 0, std::move(tensor));
+  return Arrival(core_.get(), sequence, slot, &core_->slots[slot]);
 }
 
 EdgeStats StaticReceiver::stats() const {

@@ -1,4 +1,6 @@
 // Data path.
+#include <vector>
+
 #include "ferry/transfer/launch_internal.h"
 #include "ferry/transfer/static_slot.h"
 
@@ -8,16 +10,31 @@ struct StaticSender::Core {
   Core(fabric::Device& from, Launch to, const tensor::Spec& what, SenderOptions how)
       : device(from), launch(std::move(to)), spec(what), options(how) {}
 
-  bool may_map() const { return options.in_place && !launch.body().empty(); }
+  // The receiver's slots as tensors.
+  Status map_slots() {
+    for (std::uint32_t slot = 0; slot < launch.layout().slots; ++slot)
+      slots.push_back(FERRY_TRY(tensor::Tensor::over(spec, launch.body_of(slot))));
+    return {};
+  }
   // Registered memory with room for the flag behind the payload.
-  Result<std::span<std::byte>> staging() {
+  Status stage() {
     auto bytes = launch.layout().flag() + sizeof(std::uint64_t);
-    if (!staged) staged = FERRY_TRY(device.allocate(bytes, fabric::Rights::kReadWrite));
-    return staged.bytes().first(bytes);
+    staged = FERRY_TRY(device.allocate(bytes, fabric::Rights::kReadWrite));
+    in_staging = FERRY_TRY(tensor::Tensor::over(spec, staged.bytes().first(launch.layout().body)));
+    return {};
+  }
+  Status check(const tensor::Tensor& tensor, bool own) const {
+    if (broken)
+      return fail(Code::kFailedPrecondition,
+                  "an earlier send on this edge failed; open it anew with a new ticket");
+    if (!own && !(tensor.spec() == spec))
+      return fail(Code::kInvalidArgument, "the edge carries {}, not {}", spec.to_string(),
+                  tensor.spec().to_string());
+    return {};
   }
   Status wait_free(Deadline deadline) {
     if (FERRY_TRY(launch.free())) return {};
-    return launch.wait_free(deadline, options.mode);
+    return launch.wait_free(deadline);
   }
   fabric::Transfer write(const tensor::Tensor& tensor, Deadline deadline) {
     ++stats.writes;
@@ -32,8 +49,10 @@ struct StaticSender::Core {
   Launch launch;
   const tensor::Spec spec;
   const SenderOptions options;
+  std::vector<tensor::Tensor> slots;  // where the path maps them, and that is wanted
   fabric::Region staged;
-  std::byte* given = nullptr;  // what output() gave
+  tensor::Tensor in_staging;
+  const tensor::Tensor* given = nullptr;  // what output() gave
   bool broken = false;
   EdgeStats stats;
 };
@@ -45,8 +64,10 @@ Result<StaticSender> StaticSender::open(fabric::Device& device, fabric::Channel&
     return fail(Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
                 ticket.protocol == Protocol::kStatic ? "tensors of" : "another protocol and",
                 ticket.spec.to_string(), spec.to_string());
-  auto launch = FERRY_TRY(Launch::open(device, channel, ticket));
-  return StaticSender(std::make_unique<Core>(device, std::move(launch), spec, options));
+  auto launch = FERRY_TRY(Launch::open(device, channel, ticket, options.mode));
+  auto core = std::make_unique<Core>(device, std::move(launch), spec, options);
+  if (options.in_place && core->launch.maps()) FERRY_TRY(core->map_slots());
+  return StaticSender(std::move(core));
 }
 
 StaticSender::StaticSender(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -54,45 +75,44 @@ StaticSender::StaticSender(StaticSender&&) noexcept = default;
 StaticSender& StaticSender::operator=(StaticSender&&) noexcept = default;
 StaticSender::~StaticSender() = default;
 
+// Once given it stays the same until it is sent, also if the slot is let go of meanwhile.
 Result<tensor::Tensor> StaticSender::output() {
-  auto bytes = core_->launch.body();
-  bool in_place = core_->may_map() && FERRY_TRY(core_->launch.free());
-  if (!in_place) bytes = FERRY_TRY(core_->staging()).first(core_->launch.layout().body);
-  // Once given it stays the same, also if the slot is let go of meanwhile.
-  if (core_->given != nullptr && core_->given != bytes.data()) bytes = {core_->given, bytes.size()};
-  core_->given = bytes.data();
-  return tensor::Tensor::over(core_->spec, bytes);
+  auto& core = *core_;
+  if (core.given != nullptr) return *core.given;
+  auto& launch = core.launch;
+  if (!core.slots.empty() && FERRY_TRY(launch.free())) {
+    core.given = &core.slots[launch.slot()];
+    return *core.given;
+  }
+  if (!core.staged) FERRY_TRY(core.stage());
+  core.given = &core.in_staging;
+  return *core.given;
 }
 
 bool StaticSender::output_in_place() const {
-  return core_->given != nullptr && core_->given == core_->launch.body().data();
+  return core_->given != nullptr && core_->given != &core_->in_staging;
 }
 
 Result<bool> StaticSender::ready() { return core_->launch.free(); }
 
 Status StaticSender::send(const tensor::Tensor& tensor, Deadline deadline) {
-  if (core_->broken)
-    return fail(Code::kFailedPrecondition,
-                "an earlier send on this edge failed; open it anew with a new ticket");
-  if (!(tensor.spec() == core_->spec))
-    return fail(Code::kInvalidArgument, "the edge carries {}, not {}", core_->spec.to_string(),
-                tensor.spec().to_string());
-  auto& launch = core_->launch;
-  bool in_place = tensor.data() == launch.body().data() && core_->given == tensor.data();
-  if (!in_place) FERRY_TRY(core_->wait_free(deadline));
+  auto& core = *core_;
+  bool own = core.given != nullptr && tensor.bytes().data() == core.given->bytes().data() &&
+             tensor.bytes().size() == core.given->bytes().size();
+  FERRY_TRY(core.check(tensor, own));
+  bool in_place = own && core.given != &core.in_staging;
+  if (!in_place) FERRY_TRY(core.wait_free(deadline));
   auto sent =
-      in_place ? launch.publish() : core_->write(tensor, deadline).wait(core_->options.mode);
-  core_->given = nullptr;
-  core_->broken = !sent;
+      in_place ? core.launch.publish() : core.write(tensor, deadline).wait(core.options.mode);
+  core.given = nullptr;
+  core.broken = !sent;
   FERRY_TRY(std::move(sent));
-  ++core_->stats.tensors;
-  core_->stats.in_place += in_place ? 1 : 0;
+  ++core.stats.tensors;
+  core.stats.in_place += in_place ? 1 : 0;
   return {};
 }
 
-Status StaticSender::drain(Deadline deadline) {
-  return core_->launch.wait_all(deadline, core_->options.mode);
-}
+Status StaticSender::drain(Deadline deadline) { return core_->launch.wait_all(deadline); }
 
 EdgeStats StaticSender::stats() const { return core_->stats; }
 

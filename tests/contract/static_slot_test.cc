@@ -68,7 +68,7 @@ TEST_P(StaticWays, EveryTensorArrivesOnceWholeAndInOrder) {
     other.join();
     EXPECT_EQ(sender.stats().tensors, count);
     bool maps = ab().capabilities().maps_peer;
-    EXPECT_EQ(sender.stats().in_place > 0, in_place && maps && bytes > 0);
+    EXPECT_EQ(sender.stats().in_place > 0, in_place && maps);
     ASSERT_FALSE(HasFailure()) << bytes;
   }
 }
