@@ -28,7 +28,7 @@ Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
   return landing;
 }
 
-Status Landing::wait(Deadline deadline, fabric::WaitMode mode) const {
+Status Landing::wait_long(Deadline deadline, fabric::WaitMode mode) const {
   // At least the expected number, and then exactly it.
   FERRY_TRY(channel_->wait_flag(reinterpret_cast<const std::byte*>(flag_word()), expected_,
                                 deadline, mode));

@@ -31,7 +31,10 @@ class Landing {
   // Where the next tensor arrives.
   std::uint32_t slot() const { return slot_; }
   // Waits for it.
-  Status wait(Deadline deadline, fabric::WaitMode mode) const;
+  Status wait(Deadline deadline, fabric::WaitMode mode) const {
+    if (comes_soon(flag_word(), expected_, mode)) return {};
+    return wait_long(deadline, mode);
+  }
   std::span<std::byte> body() const { return body_of(slot()); }
   std::span<std::byte> body_of(std::uint32_t slot) const {
     return {base_ + layout_.slot_at(slot), layout_.body};
@@ -65,6 +68,7 @@ class Landing {
   std::uint64_t* flag_word() const {
     return reinterpret_cast<std::uint64_t*>(base_ + layout_.slot_at(slot_) + layout_.flag());
   }
+  Status wait_long(Deadline deadline, fabric::WaitMode mode) const;
   tl::unexpected<Error> wrong_flag(std::uint64_t flag) const;
   // Reads the sender's hello, which lies before its first tensor.
   Status meet_sender();

@@ -49,7 +49,7 @@ Result<bool> StaticReceiver::ready() { return core_->landing.arrived(); }
 
 Result<Arrival> StaticReceiver::receive(Deadline deadline, fabric::WaitMode mode) {
   auto& landing = core_->landing;
-  if (!FERRY_TRY(landing.arrived())) FERRY_TRY(landing.wait(deadline, mode));
+  FERRY_TRY(landing.wait(deadline, mode));
   auto slot = landing.slot();
   auto sequence = FERRY_TRY(landing.take());
   ++core_->taken;
