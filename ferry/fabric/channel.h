@@ -73,7 +73,7 @@ class Channel {
   Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                    WaitMode mode = WaitMode::kAdaptive) {
     bool aligned = reinterpret_cast<std::uintptr_t>(word) % 8 == 0;
-    if (core_ != nullptr && aligned && flag_reached(word, value)) return {};
+    if (core_ != nullptr && aligned && comes_soon(word, value, mode)) return {};
     return wait_for_flag(word, value, deadline, mode);
   }
 

@@ -11,6 +11,7 @@
 #include "ferry/base/clock.h"
 #include "ferry/base/error.h"
 #include "ferry/base/inline_function.h"
+#include "ferry/base/spin.h"
 
 namespace ferry::fabric {
 
@@ -74,6 +75,19 @@ enum class WaitMode : std::uint8_t {
 inline bool flag_reached(const std::byte* word, std::uint64_t value) {
   auto now = __atomic_load_n(reinterpret_cast<const std::uint64_t*>(word), __ATOMIC_ACQUIRE);
   return static_cast<std::int64_t>(now - value) >= 0;
+}
+
+// The same, looked at for a fraction of a microsecond unless the waiter sleeps: what is on its way
+// mostly comes before it pays to make progress. Pauses, so as not to take the line from the writer.
+inline bool comes_soon(const std::byte* word, std::uint64_t value, WaitMode mode) {
+  constexpr int kLooks = 32;
+  if (flag_reached(word, value)) return true;
+  if (mode == WaitMode::kSleep) return false;
+  for (int look = 0; look < kLooks; ++look) {
+    cpu_relax();
+    if (flag_reached(word, value)) return true;
+  }
+  return false;
 }
 
 // What a device, or the path to a peer, can do.

@@ -32,7 +32,8 @@ class Landing {
   std::uint32_t slot() const { return slot_; }
   // Waits for it.
   Status wait(Deadline deadline, fabric::WaitMode mode) const {
-    if (comes_soon(flag_word(), expected_, mode)) return {};
+    if (fabric::comes_soon(reinterpret_cast<const std::byte*>(flag_word()), expected_, mode))
+      return check_arrived();
     return wait_long(deadline, mode);
   }
   std::span<std::byte> body() const { return body_of(slot()); }
@@ -67,6 +68,11 @@ class Landing {
   }
   std::uint64_t* flag_word() const {
     return reinterpret_cast<std::uint64_t*>(base_ + layout_.slot_at(slot_) + layout_.flag());
+  }
+  Status check_arrived() const {
+    auto there = arrived();
+    if (!there) return tl::unexpected<Error>(there.error());
+    return {};
   }
   Status wait_long(Deadline deadline, fabric::WaitMode mode) const;
   tl::unexpected<Error> wrong_flag(std::uint64_t flag) const;

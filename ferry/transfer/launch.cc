@@ -73,10 +73,8 @@ Status Launch::wait_all(Deadline deadline) const {
   bool all_used = next_ > layout_.slots;
   auto slot = all_used ? slot_ : 0;
   for (auto sequence = all_used ? next_ - layout_.slots : 1; sequence < next_; ++sequence) {
-    if (!comes_soon(word(slot), sequence, mode_)) {
-      const auto* at = reinterpret_cast<const std::byte*>(word(slot));
-      FERRY_TRY(channel_->wait_flag(at, sequence, deadline, mode_));
-    }
+    const auto* at = reinterpret_cast<const std::byte*>(word(slot));
+    FERRY_TRY(channel_->wait_flag(at, sequence, deadline, mode_));
     slot = layout_.after(slot);
   }
   return {};

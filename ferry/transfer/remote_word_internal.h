@@ -3,22 +3,9 @@
 
 #include <cstdint>
 
-#include "ferry/base/spin.h"
 #include "ferry/fabric/channel.h"
 
 namespace ferry::transfer {
-
-// A short look at a word that the peer is about to store, before the wait that makes progress: what
-// is on its way mostly comes within a microsecond. Pauses, so as not to take the line away.
-inline bool comes_soon(const std::uint64_t* word, std::uint64_t value, fabric::WaitMode mode) {
-  constexpr int kLooks = 64;
-  if (mode == fabric::WaitMode::kSleep) return false;
-  for (int look = 0; look < kLooks; ++look) {
-    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == value) return true;
-    cpu_relax();
-  }
-  return false;
-}
 
 // A 64-bit word of a peer's that this end stores: straight into the peer's memory where that is
 // mapped, else by a flagged write of no bytes. Whoever sees the value sees what this thread wrote
