@@ -20,6 +20,7 @@ namespace ferry::contract {
 //   add THEIRS TIMES                        that many fetch-adds of 1 on the caller's word
 //   busy THEIRS BYTES                       write to the caller's region for ever
 //   mute                                    read no messages any more
+//   static ... | dynamic ...                send tensors back; see echo.h
 // The answer is "ok" or what went wrong.
 int serve(bool announce);
 

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/contract/echo.h"
 #include "tests/contract/peer.h"
 
 namespace ferry::contract {
@@ -51,7 +52,10 @@ class Servant {
     std::istringstream words(text);
     std::string verb;
     std::string name;
-    words >> verb >> name;
+    words >> verb;
+    if (verb == "static") return echo_static(device_, channel_, words);
+    if (verb == "dynamic") return echo_dynamic(device_, channel_, words);
+    words >> name;
     if (verb == "arena") return make(name, number_in(words), Memory::kArena);
     if (verb == "own") return make(name, number_in(words), Memory::kOwn);
     if (verb == "stamp") return stamp(piece(name).bytes(), number_in(words)), "ok";
