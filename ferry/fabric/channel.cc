@@ -240,6 +240,8 @@ Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadlin
 Status Channel::wait_for_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                               WaitMode mode) {
   if (core_ == nullptr) return closed();
+  constexpr int kLooks = 32;
+  __atomic_store_n(&looks_, core_->lane().has_work() ? 0 : kLooks, __ATOMIC_RELAXED);
   return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode, core_.get());
 }
 

@@ -73,7 +73,8 @@ class Channel {
   Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                    WaitMode mode = WaitMode::kAdaptive) {
     bool aligned = reinterpret_cast<std::uintptr_t>(word) % 8 == 0;
-    if (core_ != nullptr && aligned && comes_soon(word, value, mode)) return {};
+    int looks = mode == WaitMode::kSleep ? 0 : __atomic_load_n(&looks_, __ATOMIC_RELAXED);
+    if (core_ != nullptr && aligned && flag_comes(word, value, looks)) return {};
     return wait_for_flag(word, value, deadline, mode);
   }
 
@@ -115,6 +116,9 @@ class Channel {
   std::uint32_t session_number() const;
   std::shared_ptr<ChannelCore> core_;
   std::vector<std::shared_ptr<ChannelCore>> stripes_;  // other lanes for large copies
+  // How often wait_flag() looks before it makes progress: 0 if the last wait found work to do, for
+  // then the next flag needs progress too.
+  int looks_ = 0;
 };
 
 }  // namespace ferry::fabric

@@ -77,13 +77,11 @@ inline bool flag_reached(const std::byte* word, std::uint64_t value) {
   return static_cast<std::int64_t>(now - value) >= 0;
 }
 
-// The same, looked at for a fraction of a microsecond unless the waiter sleeps: what is on its way
-// mostly comes before it pays to make progress. Pauses, so as not to take the line from the writer.
-inline bool comes_soon(const std::byte* word, std::uint64_t value, WaitMode mode) {
-  constexpr int kLooks = 32;
+// The same, looked at a few times more: what is on its way mostly comes before it pays to start
+// making progress. Pauses, so as not to take the line from the writer.
+inline bool flag_comes(const std::byte* word, std::uint64_t value, int looks) {
   if (flag_reached(word, value)) return true;
-  if (mode == WaitMode::kSleep) return false;
-  for (int look = 0; look < kLooks; ++look) {
+  for (; looks > 0; --looks) {
     cpu_relax();
     if (flag_reached(word, value)) return true;
   }

@@ -21,11 +21,12 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   // What the arrival's token says it holds: 0 the slot (or the sender's buffer), else a buffer.
   static constexpr std::uint64_t kSlotToken = 0;
 
-  Core(fabric::Device& on, fabric::Channel& from, Landing slots, Ticket made, DynamicOptions how)
+  Core(fabric::Device& on, fabric::Channel& from, Landing slots, const Ticket& made,
+       DynamicOptions how)
       : device(on),
         channel(from),
         landing(std::make_unique<Landing>(std::move(slots))),
-        ticket(std::move(made)),
+        ticket(made),
         options(how),
         in_slots(ticket.slots),
         pool(on, nullptr) {}
@@ -226,7 +227,7 @@ Result<DynamicReceiver> DynamicReceiver::open(fabric::Device& device, fabric::Ch
   ticket.region = landing.remote();
   ticket.spec = spec;
   return DynamicReceiver(
-      std::make_unique<Core>(device, channel, std::move(landing), std::move(ticket), options));
+      std::make_unique<Core>(device, channel, std::move(landing), ticket, options));
 }
 
 DynamicReceiver::DynamicReceiver(std::unique_ptr<Core> core) : core_(std::move(core)) {}

@@ -17,9 +17,10 @@ constexpr std::uint64_t kTail = Metadata::kBytes + sizeof(std::uint64_t);
 }  // namespace
 
 struct DynamicSender::Core {
-  Core(fabric::Device& device, fabric::Channel& channel, Launch to, Ticket from, SenderOptions how)
+  Core(fabric::Device& device, fabric::Channel& channel, Launch to, const Ticket& from,
+       SenderOptions how)
       : launch(std::move(to)),
-        ticket(std::move(from)),
+        ticket(from),
         options(how),
         pool(device, &channel),
         held(launch.layout().slots) {}

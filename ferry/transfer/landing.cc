@@ -28,13 +28,6 @@ Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
   return landing;
 }
 
-Status Landing::wait_long(Deadline deadline, fabric::WaitMode mode) const {
-  // At least the expected number, and then exactly it.
-  FERRY_TRY(channel_->wait_flag(reinterpret_cast<const std::byte*>(flag_word()), expected_,
-                                deadline, mode));
-  return check_arrived();
-}
-
 tl::unexpected<Error> Landing::wrong_flag(std::uint64_t flag) const {
   return fail(
       Code::kDataLoss,

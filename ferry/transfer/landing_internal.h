@@ -32,9 +32,9 @@ class Landing {
   std::uint32_t slot() const { return slot_; }
   // Waits for it.
   Status wait(Deadline deadline, fabric::WaitMode mode) const {
-    if (fabric::comes_soon(reinterpret_cast<const std::byte*>(flag_word()), expected_, mode))
-      return check_arrived();
-    return wait_long(deadline, mode);
+    FERRY_TRY(channel_->wait_flag(reinterpret_cast<const std::byte*>(flag_word()), expected_,
+                                  deadline, mode));
+    return check_arrived();  // it is at least the expected number: is it that one?
   }
   std::span<std::byte> body() const { return body_of(slot()); }
   std::span<std::byte> body_of(std::uint32_t slot) const {
@@ -74,7 +74,6 @@ class Landing {
     if (!there) return tl::unexpected<Error>(there.error());
     return {};
   }
-  Status wait_long(Deadline deadline, fabric::WaitMode mode) const;
   tl::unexpected<Error> wrong_flag(std::uint64_t flag) const;
   // Reads the sender's hello, which lies before its first tensor.
   Status meet_sender();

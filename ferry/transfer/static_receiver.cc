@@ -7,7 +7,7 @@
 namespace ferry::transfer {
 
 struct StaticReceiver::Core final : Arrival::Owner {
-  Core(Landing slots, Ticket made) : landing(std::move(slots)), ticket(std::move(made)) {}
+  Core(Landing slots, const Ticket& made) : landing(std::move(slots)), ticket(made) {}
 
   Status let_go(std::uint64_t sequence, std::uint64_t slot) override {
     return landing.acknowledge(static_cast<std::uint32_t>(slot), sequence);
@@ -32,7 +32,7 @@ Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Chan
   ticket.owner = device.id();
   ticket.region = landing.remote();
   ticket.spec = spec;
-  auto core = std::make_unique<Core>(std::move(landing), std::move(ticket));
+  auto core = std::make_unique<Core>(std::move(landing), ticket);
   for (std::uint32_t slot = 0; slot < layout.slots; ++slot)
     core->slots.push_back(FERRY_TRY(tensor::Tensor::over(spec, core->landing.body_of(slot))));
   return StaticReceiver(std::move(core));

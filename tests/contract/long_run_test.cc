@@ -1,0 +1,134 @@
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "ferry/transfer/dynamic_slot.h"
+#include "ferry/transfer/static_slot.h"
+#include "tests/contract/echo.h"
+
+namespace ferry::contract {
+namespace {
+
+constexpr std::size_t kPageStep = 4096;
+
+std::uint64_t kib_of(const char* file, const std::string& key) {
+  std::ifstream lines(file);
+  for (std::string word; lines >> word;) {
+    std::uint64_t value = 0;
+    if (word == key && lines >> value) return value;
+  }
+  return 0;
+}
+
+// a sends, b receives.
+class LongRuns : public ContractTest {
+ protected:
+  struct Held {
+    std::size_t in_use_a, in_use_b, arenas;
+    std::uint64_t grants, resident_kib;
+    Holdings rest;
+  };
+  Held held() {
+    auto at_a = a().stats();
+    auto at_b = b().stats();
+    return {at_a.memory.in_use,
+            at_b.memory.in_use,
+            at_a.memory.arena_bytes + at_b.memory.arena_bytes,
+            at_a.grants + at_b.grants,
+            kib_of("/proc/self/status", "VmRSS:"),
+            current_holdings()};
+  }
+  static void expect_flat(const Held& early, const Held& late) {
+    EXPECT_EQ(late.in_use_a, early.in_use_a);
+    EXPECT_EQ(late.in_use_b, early.in_use_b);
+    EXPECT_EQ(late.arenas, early.arenas);
+    EXPECT_EQ(late.grants, early.grants);
+    EXPECT_LE(late.resident_kib, early.resident_kib + 16 * 1024);
+    EXPECT_EQ(leaked_since(early.rest), "");
+  }
+};
+
+// As many tensors as a model with a hundred of them sends in some hours of training.
+TEST_F(LongRuns, MemoryDescriptorsAndPinnedBytesStayFlat) {
+  open();
+  auto any = u8_spec(-1);
+  transfer::DynamicOptions options;
+  options.pad = 1024;
+  options.most_pad = 32 * 1024;
+  auto dynamic_in = must(transfer::DynamicReceiver::open(b(), ba(), any, options));
+  auto dynamic_out = must(transfer::DynamicSender::open(a(), ab(), dynamic_in.ticket(), any));
+  auto spec = u8_spec(3000);
+  auto static_in = must(transfer::StaticReceiver::open(b(), ba(), spec));
+  auto static_out = must(transfer::StaticSender::open(a(), ab(), static_in.ticket(), spec));
+  auto count = static_cast<std::uint64_t>(rounds(60'000));
+  auto early_at = count / 4;
+  std::uint64_t wrong = 0;
+  auto receive_all = [&](std::uint64_t from, std::uint64_t to) {
+    for (auto i = from; i < to; ++i) {
+      auto one = must(static_in.receive(soon()));
+      wrong += !stamped(one.bytes().first(64), i);
+      auto other = must(dynamic_in.receive(soon()));
+      wrong += !stamped(other.bytes(), i);
+    }
+  };
+  std::mt19937_64 random(settings().seed);
+  auto send_all = [&](std::uint64_t from, std::uint64_t to) {
+    for (auto i = from; i < to; ++i) {
+      auto one = must(static_out.output());
+      stamp(one.bytes().first(64), i);
+      must(static_out.send(one, soon()));
+      auto bytes = static_cast<std::int64_t>(random() % (std::size_t{16} << random() % 12));
+      auto other = must(dynamic_out.output(u8_spec(bytes)));
+      stamp(other.bytes(), i);
+      must(dynamic_out.send(other, soon()));
+    }
+    must(static_out.drain(soon()));
+    must(dynamic_out.drain(soon()));
+  };
+  auto both = [&](std::uint64_t from, std::uint64_t to) {
+    std::thread sender([&] { send_all(from, to); });
+    receive_all(from, to);
+    sender.join();
+  };
+  both(0, early_at);
+  auto early = held();
+  both(early_at, count);
+  expect_flat(early, held());
+  EXPECT_EQ(wrong, 0U);
+}
+
+// Nothing in the library may notice 2 GiB or 4 GiB. Every page is marked and checked.
+TEST_F(LongRuns, TensorsOfOneAndFourGiB) {
+  if (settings().scale > 1) GTEST_SKIP() << "slow hosts and tools have no time for gigabytes";
+  constexpr std::uint64_t kNeeded = 14;
+  auto free_gib = kib_of("/proc/meminfo", "MemAvailable:") >> 20;
+  if (free_gib < kNeeded)
+    GTEST_SKIP() << "needs " << kNeeded << " GiB of memory, " << free_gib << " are free";
+  auto setting = device_options();
+  setting.budget_bytes = std::size_t{12} << 30;
+  open(setting, setting);
+  for (std::int64_t gib : {1, 4}) {
+    auto spec = u8_spec((gib << 30) + 8);
+    auto receiver = must(transfer::StaticReceiver::open(b(), ba(), spec, {.slots = 1}));
+    auto sender = must(transfer::StaticSender::open(a(), ab(), receiver.ticket(), spec));
+    auto out = must(sender.output());
+    auto bytes = out.bytes();
+    for (std::size_t at = 0; at + 8 <= bytes.size(); at += kPageStep)
+      std::memcpy(bytes.data() + at, &at, sizeof at);
+    std::thread other([&] { must(sender.send(out, in(60s))); });
+    auto arrival = must(receiver.receive(in(60s)));
+    other.join();
+    auto got = arrival.bytes();
+    ASSERT_EQ(got.size(), bytes.size());
+    std::size_t wrong = 0;
+    for (std::size_t at = 0; at + 8 <= got.size(); at += kPageStep)
+      wrong += std::memcmp(got.data() + at, &at, sizeof at) != 0;
+    EXPECT_EQ(wrong, 0U) << gib << " GiB";
+  }
+}
+
+}  // namespace
+}  // namespace ferry::contract
