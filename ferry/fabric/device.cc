@@ -77,6 +77,8 @@ bool Device::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMod
       *core_, [&](Loop& first) { return first.wait_until(std::move(ready), deadline, mode); });
 }
 
+void Device::wake_waiters() { core_->notify_loops(); }
+
 int Device::progress() {
   int work = 0;
   for (auto& loop : core_->loops) work += loop->try_progress();

@@ -87,6 +87,9 @@ class Device {
   // operations that end, is true; false when the deadline passes first.
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline,
                   WaitMode mode = WaitMode::kAdaptive);
+  // Makes every thread that waits on this device look at its condition once more: for conditions
+  // that a thread of this process, and no peer, has changed. Costs system calls.
+  void wake_waiters();
   // One bounded burst of progress on every completion queue, for programs with a loop of their own.
   int progress();
 

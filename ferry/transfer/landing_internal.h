@@ -30,6 +30,14 @@ class Landing {
   }
   // Where the next tensor arrives.
   std::uint32_t slot() const { return slot_; }
+  // The word that arrived() looks at; it changes when the next tensor comes.
+  const std::uint64_t* flag_word() const {
+    return reinterpret_cast<const std::uint64_t*>(base_ + layout_.slot_at(slot_) + layout_.flag());
+  }
+  // What the word holds until then.
+  std::uint64_t before() const {
+    return expected_ >= first_ + layout_.slots ? expected_ - layout_.slots : 0;
+  }
   // Waits for it.
   Status wait(Deadline deadline, fabric::WaitMode mode) const {
     FERRY_TRY(channel_->wait_flag(reinterpret_cast<const std::byte*>(flag_word()), expected_,
@@ -63,12 +71,6 @@ class Landing {
   }
 
  private:
-  std::uint64_t before() const {
-    return expected_ >= first_ + layout_.slots ? expected_ - layout_.slots : 0;
-  }
-  std::uint64_t* flag_word() const {
-    return reinterpret_cast<std::uint64_t*>(base_ + layout_.slot_at(slot_) + layout_.flag());
-  }
   Status check_arrived() const {
     auto there = arrived();
     if (!there) return tl::unexpected<Error>(there.error());

@@ -32,6 +32,9 @@ class Launch {
     if (seen == layout_.before(wanted)) return false;
     return wrong_word(seen);
   }
+  // The word that free() looks at, and what it holds while the slot is not free.
+  const std::uint64_t* free_word() const { return word(slot_); }
+  std::uint64_t busy_value() const { return layout_.before(layout_.before(next_)); }
   // Waits for it. kDeadlineExceeded names the tensor that is not let go of.
   Status wait_free(Deadline deadline) const;
   // Waits until every tensor that was sent was let go of.

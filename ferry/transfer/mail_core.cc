@@ -1,0 +1,220 @@
+#include <algorithm>
+
+#include "ferry/transfer/mail_core_internal.h"
+
+namespace ferry::transfer {
+
+namespace {
+
+Status check_mail_options(const MailboxOptions& options) {
+  if (options.slot_bytes < kLeastMailSlot || options.slot_bytes > (std::uint64_t{1} << 30))
+    return fail(Code::kInvalidArgument, "slots of {} bytes; {} is the least, 1 GiB the most",
+                options.slot_bytes, kLeastMailSlot);
+  if (options.rendezvous == 0 || options.rendezvous > MailLimits::kRendezvous)
+    return fail(Code::kInvalidArgument, "{} rendezvous; 1 to {} are possible", options.rendezvous,
+                MailLimits::kRendezvous);
+  if (options.chunk_bytes == 0 || options.chunks_in_flight == 0)
+    return fail(Code::kInvalidArgument, "large messages need chunks of at least one byte");
+  return {};
+}
+
+Result<MailHello> exchange_hellos(fabric::Channel& channel, const MailHello& mine,
+                                  Deadline deadline) {
+  auto wire = mine.to_wire();
+  auto sent = channel.send(wire, {.deadline = deadline});
+  MailHello::Wire theirs;
+  auto got = channel.receive(theirs, deadline);
+  auto away = sent.wait();
+  FERRY_TRY(std::move(away));
+  return MailHello::from_wire(std::span(theirs).first(FERRY_TRY(std::move(got))));
+}
+
+Ticket ticket_of(const MailHello& hello, const fabric::Channel& channel) {
+  Ticket ticket;
+  ticket.spins = hello.spins;
+  ticket.slots = hello.slots;
+  ticket.body = hello.body;
+  ticket.nonce = hello.nonce;
+  ticket.owner = channel.peer();
+  ticket.region = hello.landing;
+  return ticket;
+}
+
+Result<std::vector<RemoteWord>> words_of(const MailHello& hello, fabric::Channel& channel) {
+  std::byte* mapped = nullptr;
+  if (channel.capabilities().maps_peer) {
+    auto memory = FERRY_TRY(channel.map(hello.words));
+    if (memory.size() < hello.rendezvous * Layout::kLine)
+      return fail(Code::kDataLoss, "the peer at {} granted too little", channel.peer_endpoint());
+    mapped = memory.data();
+  }
+  std::vector<RemoteWord> words;
+  for (std::uint32_t i = 0; i < hello.rendezvous; ++i) {
+    auto at = i * Layout::kLine;
+    words.emplace_back(channel, fabric::RemoteAt{hello.words, at},
+                       mapped == nullptr ? nullptr : mapped + at, !hello.spins);
+  }
+  return words;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device& device,
+                                                 fabric::Channel& channel,
+                                                 const MailboxOptions& options, Deadline deadline) {
+  FERRY_TRY(check_mail_options(options));
+  auto layout = FERRY_TRY(Layout::of(options.slots, align_up(options.slot_bytes, 64)));
+  Parts parts;
+  parts.options = options;
+  parts.landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
+  parts.words =
+      FERRY_TRY(device.allocate(options.rendezvous * Layout::kLine, fabric::Rights::kReadWrite));
+  MailHello mine;
+  mine.spins = options.spins;
+  mine.slots = layout.slots;
+  mine.rendezvous = options.rendezvous;
+  mine.body = layout.body;
+  mine.nonce = parts.landing.nonce();
+  mine.most_bytes = std::min(options.most_bytes, MailLimits::kBytes);
+  mine.landing = parts.landing.remote();
+  mine.words = FERRY_TRY(device.grant(parts.words, fabric::Rights::kReadWrite, channel));
+  parts.peer = FERRY_TRY(exchange_hellos(channel, mine, deadline));
+  parts.launch = FERRY_TRY(
+      Launch::open(device, channel, ticket_of(parts.peer, channel),
+                   options.spins ? fabric::WaitMode::kSpin : fabric::WaitMode::kAdaptive));
+  parts.peer_words = FERRY_TRY(words_of(parts.peer, channel));
+  if (!parts.launch.maps())
+    parts.staging = FERRY_TRY(
+        device.allocate(parts.launch.layout().stride() * parts.peer.slots, fabric::Rights::kRead));
+  return std::make_unique<MailCore>(room, device, channel, std::move(parts));
+}
+
+MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts)
+    : room_(room),
+      device_(device),
+      channel_(channel),
+      options_(parts.options),
+      peer_(parts.peer),
+      maps_(parts.launch.maps()),
+      launch_(std::move(parts.launch)),
+      staging_(std::move(parts.staging)),
+      slots_(std::make_unique<Slot[]>(parts.peer.slots)),
+      pool_(device, &channel),
+      words_(std::move(parts.words)),
+      announced_(parts.options.rendezvous),
+      seen_(std::make_unique<std::atomic<std::uint64_t>[]>(parts.options.rendezvous)),
+      landing_(std::move(parts.landing)),
+      slot_holds_(parts.options.slots),
+      peer_words_(std::move(parts.peer_words)),
+      index_in_use_(parts.peer.rendezvous) {
+  LockGuard<SpinLock> guard(lock);
+  watch_landing();
+  room_.join(*this);
+}
+
+MailCore::~MailCore() {
+  room_.leave(*this);
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  {
+    MailGuard guard(*this);
+    break_with(fail(Code::kCancelled, "the mailbox was closed").value());
+    for (std::uint32_t i = 0; i < peer_.slots; ++i) slots_[i].transfer.cancel();
+    reads = reads_posted_;
+    writes = writes_posted_;
+  }
+  auto ended = [&] {
+    return reads_ended_.load(std::memory_order_acquire) == reads &&
+           writes_ended_.load(std::memory_order_acquire) == writes;
+  };
+  constexpr auto kEnd = std::chrono::minutes(2);  // operations have deadlines of their own
+  bool quiet = device_.wait_until(ended, Deadline::after(kEnd));
+  FERRY_ASSERT(quiet, "a provider left an operation without an end");
+  MailGuard guard(*this);
+  continue_reads();
+  for (auto& parcel : parcels_) give_back(*parcel);
+}
+
+MailGuard::~MailGuard() {
+  bool tell = std::exchange(core_.changed_, false);
+  bool rest = !core_.ending_.empty();
+  core_.lock.unlock();
+  if (rest) core_.end_rest();
+  if (tell || rest) core_.room_.tell();
+}
+
+void MailCore::progress() {
+  MailGuard guard(*this);
+  progress_locked();
+}
+
+void MailCore::progress_locked() {
+  bool alive = channel_.alive();  // asked first: what came before the end is taken
+  if (!broken_) {
+    take_batches();
+    settle_words();
+    check_writes();
+  }
+  if (!reading_.empty() || turn_.load(std::memory_order_relaxed)) continue_reads();
+  if (!alive && !broken_)
+    break_with(
+        fail(Code::kUnavailable, "the peer at {} is gone; connect again", channel_.peer_endpoint())
+            .value());
+  if (!queue_.empty()) pump();
+  update_front();
+}
+
+// Everything under way ends with this error; what has arrived whole can still be received.
+void MailCore::break_with(const Error& error) {
+  if (broken_) return;
+  broken_ = error;
+  is_broken_.store(true, std::memory_order_release);
+  while (!queue_.empty()) {
+    auto* out = queue_.pop();
+    out->queued = false;
+    end(*out, error);
+  }
+  for (auto* out : announced_) {
+    if (out == nullptr) continue;
+    off_wire(*out);
+    end(*out, error);
+  }
+  for (auto* parcel : reading_)
+    if (parcel->state != MailParcel::State::kFailed && parcel->state != MailParcel::State::kWhole)
+      fail_parcel(*parcel, error);
+  room_.leave_line(*this);
+  update_front();
+}
+
+bool MailCore::eventful() const {
+  if (reads_ended_.load(std::memory_order_acquire) != reads_seen_.load(std::memory_order_relaxed))
+    return true;
+  if (is_broken_.load(std::memory_order_relaxed)) return false;
+  auto idle = in_idle_.load(std::memory_order_relaxed);
+  if (__atomic_load_n(in_word_.load(std::memory_order_relaxed), __ATOMIC_ACQUIRE) != idle)
+    return true;
+  if (out_blocked_.load(std::memory_order_seq_cst) && slot_came()) return true;
+  if (on_wire_.load(std::memory_order_relaxed) != 0) {
+    for (std::uint32_t i = 0; i < options_.rendezvous; ++i)
+      if (__atomic_load_n(word_at(i), __ATOMIC_ACQUIRE) != seen_[i].load(std::memory_order_relaxed))
+        return true;
+  }
+  return bad_writes_.load(std::memory_order_relaxed) != 0 ||
+         turn_.load(std::memory_order_relaxed) || more_.load(std::memory_order_relaxed) ||
+         !channel_.alive();
+}
+
+bool MailCore::slot_came() const {
+  const auto* word = out_word_.load(std::memory_order_relaxed);
+  if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == out_busy_.load(std::memory_order_relaxed))
+    return false;
+  return maps_ ||
+         !out_slot_.load(std::memory_order_relaxed)->writing.load(std::memory_order_acquire);
+}
+
+MailStats MailCore::stats() {
+  LockGuard<SpinLock> guard(lock);
+  return stats_;
+}
+
+}  // namespace ferry::transfer

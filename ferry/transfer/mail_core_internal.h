@@ -1,0 +1,373 @@
+// Data path.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "ferry/transfer/buffer_pool_internal.h"
+#include "ferry/transfer/landing_internal.h"
+#include "ferry/transfer/launch_internal.h"
+#include "ferry/transfer/mail_record_internal.h"
+#include "ferry/transfer/mail_room_internal.h"
+#include "ferry/transfer/mailbox.h"
+
+namespace ferry::transfer {
+
+// A message to be sent that could not go out at once. Used again and again.
+struct MailOutgoing {
+  MailOutgoing* next = nullptr;  // in the queue
+  std::vector<std::span<const std::byte>> parts;
+  Deadline deadline;
+  std::uint64_t bytes = 0;
+  bool large = false;
+  Announcement announcement;            // of a large one
+  std::vector<std::size_t> buffers;     // of the pool: one share of each
+  std::vector<fabric::Region> regions;  // registered for this send
+  std::optional<Error> error;
+  bool queued = false;
+  bool on_wire = false;            // announced, and the peer may look at its memory
+  bool ending = false;             // its regions are being let go of, then it has ended
+  bool held = false;               // by a handle
+  std::atomic<bool> ended{false};  // for the handle
+};
+
+// One read under way.
+struct MailChunk {
+  fabric::Transfer transfer;
+  std::optional<Error> error;
+  std::uint64_t end = 0;  // of the message: what has landed once this has
+  std::atomic<bool> ended{false};
+};
+
+// A slot of the landing, and the batch in it.
+struct MailSlot {
+  std::uint32_t index = 0;
+  std::uint64_t sequence = 0;
+};
+
+// A message that has arrived or is arriving. Used again and again.
+struct MailParcel {
+  enum class Place : std::uint8_t { kSlot, kRoom, kSender };
+  enum class State : std::uint8_t {
+    kWaiting,  // for memory
+    kReading,
+    kAsking,  // a read failed: whether the sender has given the message up
+    kWhole,
+    kFailed,
+  };
+  MailParcel* next = nullptr;  // in the inbox
+  Place place = Place::kSlot;
+  State state = State::kWhole;
+  bool handed_out = false;
+  bool let_go = false;      // before it was whole
+  bool in_reading = false;  // MailCore::reading_ has it
+  std::vector<std::span<const std::byte>> parts;
+  std::uint64_t bytes = 0;
+  std::uint64_t number = 0;  // of the message
+  MailSlot slot;             // of the batch it came in
+
+  // Of a large one that is read:
+  Announcement announcement;
+  std::uint64_t span = 0;
+  RoomCore::Buffer buffer;
+  std::size_t piece = 0;         // the next to be read,
+  std::uint32_t first_part = 0;  // its first part,
+  std::uint64_t piece_at = 0;    // where it begins in the buffer,
+  std::uint64_t piece_done = 0;  // and what was asked for of it
+  std::uint64_t posted = 0;      // chunks
+  std::uint64_t reaped = 0;
+  std::unique_ptr<MailChunk[]> chunks;
+  std::optional<Error> error;
+  std::optional<Error> asked;  // the failure that made us ask
+  std::atomic<bool> failed{false};
+  std::atomic<std::uint64_t> landed{0};  // of `span`
+};
+
+template <class T>
+class MailList {
+ public:
+  T* front() const { return head_; }
+  bool empty() const { return head_ == nullptr; }
+  void push(T* item) {
+    item->next = nullptr;
+    (head_ == nullptr ? head_ : tail_->next) = item;
+    tail_ = item;
+  }
+  T* pop() {
+    auto* item = head_;
+    head_ = item->next;
+    return item;
+  }
+  void remove(T* item) {
+    T* before = nullptr;
+    for (auto* at = head_; at != nullptr && at != item; at = at->next) before = at;
+    if (before == nullptr) {
+      head_ = item->next;
+      return;
+    }
+    before->next = item->next;
+    if (tail_ == item) tail_ = before;
+  }
+
+ private:
+  T* head_ = nullptr;
+  T* tail_ = nullptr;
+};
+
+class MailGuard;
+
+// One mailbox. Everything that changes is under `lock`, held for a few instructions or one copy,
+// never while waiting. What waiters look at without it is atomic.
+class MailCore {
+ public:
+  struct Parts {
+    MailboxOptions options;
+    MailHello peer;
+    Landing landing;
+    Launch launch;
+    fabric::Region staging;  // where the path does not map the peer
+    fabric::Region words;
+    std::vector<RemoteWord> peer_words;
+  };
+  MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts);
+  ~MailCore();
+  static Result<std::unique_ptr<MailCore>> open(RoomCore& room, fabric::Device& device,
+                                                fabric::Channel& channel,
+                                                const MailboxOptions& options, Deadline deadline);
+
+  // Sending. Null: it has gone out.
+  Result<MailOutgoing*> send(MailParts parts, Deadline deadline);
+  bool poll_send(MailOutgoing* out);
+  void wait_send(MailOutgoing* out, fabric::WaitMode mode);
+  void drop_send(MailOutgoing* out);
+  Status drain(Deadline deadline, fabric::WaitMode mode);
+  Result<BufferPool::Buffer> allocate(std::uint64_t bytes);
+  void drop_buffer(std::size_t index);
+
+  // Receiving. Null: nothing is there.
+  Result<MailParcel*> take_next(bool begun);
+  Result<MailParcel*> wait_next(bool begun, Deadline deadline, fabric::WaitMode mode);
+  Status wait_landed(MailParcel& parcel, std::uint64_t span, Deadline deadline,
+                     fabric::WaitMode mode);
+  Status let_go(MailParcel* parcel);
+  bool ready() const { return ready_.load(std::memory_order_acquire); }
+
+  // Does what can be done without waiting.
+  void progress();
+  // Whether progress() would do something. Any thread, no lock.
+  bool eventful() const;
+  // The room's memory may have a place now.
+  void turn() { turn_.store(true, std::memory_order_release); }
+  MailStats stats();
+
+  SpinLock lock;
+  std::atomic<std::uint32_t> pins{0};  // of RoomCore::progress_others()
+
+ private:
+  friend class MailGuard;
+  struct Slot {  // of the launch, where the path does not map it
+    std::atomic<bool> writing{false};
+    std::optional<Error> error;
+    fabric::Transfer transfer;
+  };
+  struct Batch {  // being put together
+    std::span<std::byte> body;
+    MailBatch head;
+    std::byte* end() const { return body.data() + MailBatch::kBytes + head.bytes; }
+    std::uint64_t room() const { return body.size() - MailBatch::kBytes - head.bytes; }
+    void add(std::uint64_t bytes) {
+      head.bytes += static_cast<std::uint32_t>(bytes);
+      ++head.records;
+    }
+  };
+  struct Shared {  // a buffer of the pool
+    BufferPool::Buffer buffer;
+    std::uint32_t shares = 0;
+  };
+  struct Place {  // of a part of a large message
+    enum class How : std::uint8_t { kCopy, kShared, kRegister };
+    How how = How::kCopy;
+    fabric::RemoteRegion remote;
+    std::uint64_t offset = 0;
+  };
+
+  // mail_eager.cc
+  bool is_eager(MailParts parts, std::uint64_t bytes) const;
+  bool slot_free() FERRY_REQUIRES(lock);
+  Batch open_batch() FERRY_REQUIRES(lock);
+  void close_batch(Batch& batch) FERRY_REQUIRES(lock);
+  bool add_to_batch(Batch& batch, MailOutgoing& out) FERRY_REQUIRES(lock);
+  void pump() FERRY_REQUIRES(lock);
+  bool block_on_slot() FERRY_REQUIRES(lock);
+  void check_writes() FERRY_REQUIRES(lock);
+  void take_batches() FERRY_REQUIRES(lock);
+  Status take_batch() FERRY_REQUIRES(lock);
+  Status take_record(const MailHead& head, std::span<const std::byte> body, const MailSlot& slot)
+      FERRY_REQUIRES(lock);
+  Status hold_slot(const MailSlot& slot, int by) FERRY_REQUIRES(lock);
+  void watch_landing() FERRY_REQUIRES(lock);
+
+  // mail_outgoing.cc
+  Result<MailOutgoing*> send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline)
+      FERRY_REQUIRES(lock);
+  Result<MailOutgoing*> send_large(MailParts parts, std::uint64_t bytes, Deadline deadline)
+      FERRY_EXCLUDES(lock);
+  MailOutgoing* new_outgoing(MailParts parts, std::uint64_t bytes, Deadline deadline)
+      FERRY_REQUIRES(lock);
+  Status prepare(MailOutgoing& out) FERRY_EXCLUDES(lock);
+  std::vector<Place> find_places(const MailOutgoing& out) FERRY_EXCLUDES(lock);
+  Status copy_parts(MailOutgoing& out, std::vector<Place>& places) FERRY_EXCLUDES(lock);
+  Status name_pieces(MailOutgoing& out, const std::vector<Place>& places) FERRY_EXCLUDES(lock);
+  Result<BufferPool::Buffer> share_new(std::uint64_t bytes, MailOutgoing* out) FERRY_EXCLUDES(lock);
+  void share_all(MailOutgoing& out) FERRY_REQUIRES(lock);
+  Shared* shared_at(std::span<const std::byte> bytes) FERRY_REQUIRES(lock);
+  void unshare(std::size_t index) FERRY_REQUIRES(lock);
+  std::optional<std::uint32_t> free_index() const FERRY_REQUIRES(lock);
+  void settle_words() FERRY_REQUIRES(lock);
+  void settle_word(MailOutgoing* waiting, std::uint64_t value) FERRY_REQUIRES(lock);
+  std::uint64_t* word_at(std::uint32_t index) const {
+    return reinterpret_cast<std::uint64_t*>(words_.data() + index * Layout::kLine);
+  }
+  void end(MailOutgoing& out, std::optional<Error> error) FERRY_REQUIRES(lock);
+  void off_wire(MailOutgoing& out) FERRY_REQUIRES(lock);
+  void expire(MailOutgoing& out) FERRY_REQUIRES(lock);
+  void mark_ended(MailOutgoing& out) FERRY_REQUIRES(lock);
+  void recycle_if_over(MailOutgoing& out) FERRY_REQUIRES(lock);
+  void end_rest() FERRY_EXCLUDES(lock);
+
+  // mail_incoming.cc
+  MailParcel* new_parcel() FERRY_REQUIRES(lock);
+  void deliver(MailParcel* parcel) FERRY_REQUIRES(lock);
+  void recycle(MailParcel* parcel) FERRY_REQUIRES(lock);
+  Status take_announcement(const MailHead& head, std::span<const std::byte> body)
+      FERRY_REQUIRES(lock);
+  bool use_in_place(MailParcel& parcel) FERRY_REQUIRES(lock);
+  Result<std::span<std::byte>> map_piece(const Announcement::Piece& piece, std::uint64_t bytes)
+      FERRY_REQUIRES(lock);
+  Status refuse(MailParcel* parcel, Code code) FERRY_REQUIRES(lock);
+  Status store_word(const MailParcel& parcel, MailWord::State state, Code code = Code::kOk)
+      FERRY_REQUIRES(lock);
+  void continue_reads() FERRY_REQUIRES(lock);
+  bool admit(MailParcel& parcel, bool& in_line) FERRY_REQUIRES(lock);
+  bool step(MailParcel& parcel, bool& in_line) FERRY_REQUIRES(lock);
+  void give_back(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void post_chunks(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void post_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
+                 std::uint64_t end) FERRY_REQUIRES(lock);
+  void reap(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void ask_if_given_up(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void hear_answer(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void read_over(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void fail_parcel(MailParcel& parcel, const Error& error) FERRY_REQUIRES(lock);
+  void update_front() FERRY_REQUIRES(lock);
+
+  // mail_core.cc
+  void progress_locked() FERRY_REQUIRES(lock);
+  void break_with(const Error& error) FERRY_REQUIRES(lock);
+  bool slot_came() const;
+  bool reached(const MailParcel& parcel, std::uint64_t span) const {
+    return parcel.landed.load(std::memory_order_acquire) >= span ||
+           parcel.failed.load(std::memory_order_acquire);
+  }
+  // Waits until done() or something can be done in the room, and does what others need. False: the
+  // deadline came first.
+  template <class Done>
+  bool await(Done done, Deadline deadline, fabric::WaitMode mode);
+
+  RoomCore& room_;
+  fabric::Device& device_;
+  fabric::Channel& channel_;
+  const MailboxOptions options_;
+  const MailHello peer_;
+  const bool maps_;
+
+  // Out.
+  Launch launch_ FERRY_GUARDED_BY(lock);
+  fabric::Region staging_;         // bodies of slots, where the path does not map them
+  std::unique_ptr<Slot[]> slots_;  // the same
+  BufferPool pool_;                // what the peer may read
+  MailList<MailOutgoing> queue_ FERRY_GUARDED_BY(lock);
+  std::vector<std::unique_ptr<MailOutgoing>> outgoing_ FERRY_GUARDED_BY(lock);
+  std::vector<MailOutgoing*> spare_outgoing_ FERRY_GUARDED_BY(lock);
+  std::vector<MailOutgoing*> ending_ FERRY_GUARDED_BY(lock);  // whose regions are to be let go of
+  std::vector<Shared> shared_ FERRY_GUARDED_BY(lock);         // by index in the pool
+  fabric::Region words_;                                      // the peer's answers, one line each
+  std::vector<MailOutgoing*> announced_ FERRY_GUARDED_BY(lock);  // by rendezvous index
+  std::unique_ptr<std::atomic<std::uint64_t>[]> seen_;           // the words, by index
+  std::uint64_t announcements_ FERRY_GUARDED_BY(lock) = 0;
+
+  // In.
+  Landing landing_ FERRY_GUARDED_BY(lock);
+  std::vector<std::uint32_t> slot_holds_ FERRY_GUARDED_BY(lock);
+  MailList<MailParcel> inbox_ FERRY_GUARDED_BY(lock);
+  std::vector<std::unique_ptr<MailParcel>> parcels_ FERRY_GUARDED_BY(lock);
+  std::vector<MailParcel*> spare_parcels_ FERRY_GUARDED_BY(lock);
+  std::vector<MailParcel*> reading_ FERRY_GUARDED_BY(lock);  // in order of arrival
+  std::vector<RemoteWord> peer_words_ FERRY_GUARDED_BY(lock);
+  std::vector<bool> index_in_use_ FERRY_GUARDED_BY(lock);  // the peer's
+  std::uint64_t heard_ FERRY_GUARDED_BY(lock) = 0;         // announcements
+  std::uint64_t messages_in_ FERRY_GUARDED_BY(lock) = 0;
+  std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);  // an announcement, out of reach
+  std::unordered_map<std::uint64_t, std::span<std::byte>> maps_by_key_ FERRY_GUARDED_BY(lock);
+
+  std::optional<Error> broken_ FERRY_GUARDED_BY(lock);
+  MailStats stats_ FERRY_GUARDED_BY(lock);
+  bool changed_ FERRY_GUARDED_BY(lock) = false;  // something that others may wait for
+
+  // What eventful() looks at.
+  std::atomic<bool> is_broken_{false};
+  std::atomic<const std::uint64_t*> in_word_{nullptr};
+  std::atomic<std::uint64_t> in_idle_{0};
+  std::atomic<bool> out_blocked_{false};  // the queue waits for a slot
+  std::atomic<const std::uint64_t*> out_word_{nullptr};
+  std::atomic<std::uint64_t> out_busy_{0};
+  std::atomic<Slot*> out_slot_{nullptr};
+  std::atomic<std::uint32_t> on_wire_{0};      // announcements
+  std::atomic<std::uint32_t> bad_writes_{0};   // that nobody has looked at
+  std::atomic<std::uint64_t> reads_ended_{0};  // by callbacks
+  std::atomic<std::uint64_t> reads_seen_{0};
+  std::atomic<std::uint64_t> writes_ended_{0};
+  std::uint64_t reads_posted_ FERRY_GUARDED_BY(lock) = 0;
+  std::uint64_t writes_posted_ FERRY_GUARDED_BY(lock) = 0;
+  std::atomic<bool> turn_{false};
+  std::atomic<bool> more_{false};  // a read went on for long enough
+
+  // What waiters wait for.
+  std::atomic<bool> ready_{false};  // the next message is whole, or none will come
+  std::atomic<bool> begun_{false};  // it has memory, or none will come
+  std::atomic<std::uint64_t> open_sends_{0};
+};
+
+template <class Done>
+bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
+  constexpr int kFirstLooks = 256;  // most answers come before it pays to look at everything
+  if (maps_ && mode != fabric::WaitMode::kSleep) {
+    for (int look = 0; look < kFirstLooks; ++look) {
+      if (done() || eventful()) return true;
+      cpu_relax();
+    }
+  }
+  room_.begin_wait();
+  bool came = device_.wait_until([&] { return done() || room_.eventful(); }, deadline, mode);
+  room_.end_wait();
+  if (!came) return false;
+  room_.progress_others(this);
+  return done() || !deadline.expired();
+}
+
+// Holds the lock; then, without it, lets go of memory and tells those who wait.
+class FERRY_SCOPED_CAPABILITY MailGuard {
+ public:
+  explicit MailGuard(MailCore& core) FERRY_ACQUIRE(core.lock) : core_(core) { core_.lock.lock(); }
+  ~MailGuard() FERRY_RELEASE();
+  MailGuard(const MailGuard&) = delete;
+  MailGuard& operator=(const MailGuard&) = delete;
+
+ private:
+  MailCore& core_;
+};
+
+}  // namespace ferry::transfer

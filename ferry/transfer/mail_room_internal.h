@@ -1,0 +1,80 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "ferry/base/spin.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/transfer/mailbox.h"
+
+namespace ferry::transfer {
+
+// What the mailboxes of one device share: memory for large messages, handed out in the order in
+// which it was asked for, one message of each mailbox at a time; and the list of mailboxes, for
+// those who wait. Thread-safe. Its locks come after a mailbox's.
+class RoomCore {
+ public:
+  RoomCore(fabric::Device& device, const MailRoomOptions& options)
+      : device_(device), options_(options) {}
+
+  fabric::Device& device() { return device_; }
+
+  struct Buffer {
+    std::size_t index = 0;
+    std::span<std::byte> bytes;
+  };
+  // Nothing when there is no room now: the mailbox is in line, and its `turn` is set when it may
+  // ask again. A failure is the device's.
+  Result<std::optional<Buffer>> take(MailCore& who, std::uint64_t bytes);
+  void give(std::size_t index);
+  // The mailbox asks no more for now.
+  void leave_line(MailCore& who);
+  std::uint64_t in_use() const;
+
+  void join(MailCore& who);
+  // No progress_others() is in the mailbox afterwards.
+  void leave(MailCore& who);
+  // Whether any mailbox has something to do, lock-free as to the mailboxes.
+  bool eventful();
+  void progress_others(const MailCore* self);
+
+  // Threads that wait count themselves before they look at their condition. Whoever changes a
+  // condition tells them, and sees their count or is seen.
+  void begin_wait() { waiting_.fetch_add(1, std::memory_order_seq_cst); }
+  void end_wait() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
+  void tell() {
+    if (waiting_.fetch_add(0, std::memory_order_seq_cst) != 0) device_.wake_waiters();
+  }
+  // Where wait_any() begins to look.
+  std::size_t next_turn() { return turns_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  struct Entry {
+    fabric::Region region;
+    bool busy = false;
+  };
+  Result<std::optional<Buffer>> take_memory(std::uint64_t bytes) FERRY_REQUIRES(memory_lock_);
+  std::optional<std::size_t> find_idle(std::uint64_t bytes, std::uint64_t most)
+      FERRY_REQUIRES(memory_lock_);
+  void free_idle(std::uint64_t wanted) FERRY_REQUIRES(memory_lock_);
+  Result<std::size_t> make_entry(std::uint64_t bytes) FERRY_REQUIRES(memory_lock_);
+  bool in_line(const MailCore& who) const FERRY_REQUIRES(memory_lock_);
+  void call_next() FERRY_REQUIRES(memory_lock_);
+
+  fabric::Device& device_;
+  const MailRoomOptions options_;
+  mutable Mutex memory_lock_;
+  std::vector<Entry> entries_ FERRY_GUARDED_BY(memory_lock_);
+  std::uint64_t busy_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;
+  std::uint64_t idle_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;
+  std::deque<MailCore*> line_ FERRY_GUARDED_BY(memory_lock_);
+
+  SpinLock list_lock_;
+  std::vector<MailCore*> boxes_ FERRY_GUARDED_BY(list_lock_);
+  std::atomic<std::uint32_t> waiting_{0};
+  std::atomic<std::size_t> turns_{0};
+};
+
+}  // namespace ferry::transfer

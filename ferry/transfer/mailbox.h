@@ -1,0 +1,247 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ferry/fabric/device.h"
+
+// Messages of any size between two processes: lists of buffers, sent over one channel, received as
+// lists of views. Why it is right: docs/design/messages.md. The bytes: docs/wire/messages.md.
+
+namespace ferry::transfer {
+
+class MailCore;
+class RoomCore;
+class Mailbox;
+struct MailOutgoing;
+struct MailParcel;
+
+struct MailRoomOptions {
+  // Most bytes of large messages that lie here at once, over all mailboxes. One message that is
+  // larger is let in alone.
+  std::uint64_t budget_bytes = std::uint64_t{256} << 20;
+};
+
+struct MailboxOptions {
+  std::uint64_t eager_threshold = 8 << 10;             // larger messages are announced and read
+  std::uint32_t slots = 16;                            // batches that may lie here at once
+  std::uint64_t slot_bytes = 16 << 10;                 // of each; at least 11,328
+  std::uint64_t chunk_bytes = 512 << 10;               // large messages are read in chunks of this
+  std::uint32_t chunks_in_flight = 4;                  // of one message
+  std::uint32_t rendezvous = 8;                        // large messages under way from here
+  std::uint64_t most_bytes = std::uint64_t{16} << 30;  // of a message that is taken here
+  bool spins = false;  // promises to wait with WaitMode::kSpin only, which spares wake-ups
+};
+
+// What one mailbox did, counted.
+struct MailStats {
+  std::uint64_t sent = 0;         // messages that left, announced or whole
+  std::uint64_t batches = 0;      // slots that were filled
+  std::uint64_t eager_bytes = 0;  // of messages in them
+  std::uint64_t announced = 0;    // large messages of this end
+  std::uint64_t registered = 0;   // parts that were registered for one send
+  std::uint64_t copies = 0;       // parts of large messages that were copied before sending
+  std::uint64_t received = 0;     // messages that were handed out
+  std::uint64_t in_place = 0;     // of these: used in the sender's memory
+  std::uint64_t reads = 0;        // of chunks
+  std::uint64_t refused = 0;      // announcements of the peer's that were not taken
+};
+
+// A message that has arrived, or is arriving: views of its parts. Letting go of it, by release() or
+// by destruction, gives the memory back. One thread at a time, any thread. Move-only. Must not
+// outlive its mailbox.
+class Message {
+ public:
+  Message() = default;
+  Message(Message&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), parcel_(other.parcel_) {}
+  Message& operator=(Message&& other) noexcept {
+    if (this != &other) {
+      (void)release();
+      core_ = std::exchange(other.core_, nullptr);
+      parcel_ = other.parcel_;
+    }
+    return *this;
+  }
+  ~Message() { (void)release(); }
+
+  // In registered memory of this process, or of the sender. A sender that breaks the protocol can
+  // still change the bytes: check what you have read, not what you will read again.
+  std::span<const std::span<const std::byte>> parts() const;
+  std::uint64_t bytes() const;  // of all parts
+  // Which message of the mailbox it is, from 1.
+  std::uint64_t number() const;
+
+  // How many bytes are there, counted over the parts in order: all, unless receive_begun() gave it.
+  std::uint64_t landed() const;
+  // Waits for the first so many bytes. kDeadlineExceeded may be tried again; after another failure
+  // the rest does not come.
+  Status wait_bytes(std::uint64_t bytes, Deadline deadline,
+                    fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  // kUnavailable if the sender is gone; the memory is given back all the same.
+  Status release();
+  explicit operator bool() const { return core_ != nullptr; }
+
+ private:
+  friend class Mailbox;
+  Message(MailCore* core, MailParcel* parcel) : core_(core), parcel_(parcel) {}
+  MailCore* core_ = nullptr;
+  MailParcel* parcel_ = nullptr;
+};
+
+// A send under way. Its parts are the library's until it has ended: wait() or poll() says so, or
+// Mailbox::drain(). Dropping it does not cancel the send. One thread at a time; must not outlive
+// its mailbox. Move-only.
+class [[nodiscard]] Sending {
+ public:
+  Sending() = default;  // one that has ended well
+  Sending(Sending&& other) noexcept
+      : core_(other.core_),
+        outgoing_(std::exchange(other.outgoing_, nullptr)),
+        error_(std::move(other.error_)) {}
+  Sending& operator=(Sending&& other) noexcept {
+    if (this != &other) {
+      drop();
+      core_ = other.core_;
+      outgoing_ = std::exchange(other.outgoing_, nullptr);
+      error_ = std::move(other.error_);
+    }
+    return *this;
+  }
+  ~Sending() { drop(); }
+
+  // True once it has ended; makes a little progress. Never blocks, but when it ends may wait for
+  // the peer to let go of memory that was registered for it.
+  bool poll();
+  // Makes progress until it has ended, which its deadline sees to, and says how:
+  // kDeadlineExceeded      nothing was sent, or (a large message) the peer did not begin in time
+  //                        and, unless it was in memory from allocate(), will not get it
+  // kUnavailable           the peer is gone
+  // kResourceExhausted ... what the peer refused it with
+  Status wait(fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+
+ private:
+  friend class Mailbox;
+  Sending(MailCore* core, MailOutgoing* outgoing) : core_(core), outgoing_(outgoing) {}
+  explicit Sending(Error error) : error_(std::move(error)) {}
+  void settle();
+  void drop();
+  MailCore* core_ = nullptr;
+  MailOutgoing* outgoing_ = nullptr;
+  std::optional<Error> error_;
+};
+
+// Registered memory to build a message in: large ones are not copied from it, and are used in place
+// where the path maps it. Once a send has used it, its bytes do not change any more: the peer may
+// be looking at them. Let go of it then; it comes back to allocate() when the last send is through.
+// Move-only; must not outlive its mailbox.
+class MailBuffer {
+ public:
+  MailBuffer() = default;
+  MailBuffer(MailBuffer&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), index_(other.index_), bytes_(other.bytes_) {}
+  MailBuffer& operator=(MailBuffer&& other) noexcept {
+    if (this != &other) {
+      reset();
+      core_ = std::exchange(other.core_, nullptr);
+      index_ = other.index_;
+      bytes_ = other.bytes_;
+    }
+    return *this;
+  }
+  ~MailBuffer() { reset(); }
+
+  // 64-aligned; what it holds is left over.
+  std::span<std::byte> bytes() const { return bytes_; }
+  void reset();
+  explicit operator bool() const { return core_ != nullptr; }
+
+ private:
+  friend class Mailbox;
+  MailBuffer(MailCore* core, std::size_t index, std::span<std::byte> bytes)
+      : core_(core), index_(index), bytes_(bytes) {}
+  MailCore* core_ = nullptr;
+  std::size_t index_ = 0;
+  std::span<std::byte> bytes_;
+};
+
+// The receive memory that all mailboxes of a device share, with a budget that does not depend on
+// their number; and the wait for any of them. Thread-safe. Must outlive its mailboxes, and not its
+// device, which stays where it is.
+class MailRoom {
+ public:
+  static Result<MailRoom> open(fabric::Device& device, MailRoomOptions options = {});
+  MailRoom(MailRoom&&) noexcept;
+  MailRoom& operator=(MailRoom&&) noexcept;
+  ~MailRoom();
+
+  // Waits until one of these mailboxes of this room has a message, or has failed, so that receive()
+  // returns at once: its index. Looks at them in turn, so that none starves another.
+  // kDeadlineExceeded if none comes.
+  Result<std::size_t> wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
+                               fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  // Bytes of receive buffers that messages lie in now.
+  std::uint64_t bytes_in_use() const;
+
+ private:
+  friend class Mailbox;
+  explicit MailRoom(std::unique_ptr<RoomCore> core);
+  std::unique_ptr<RoomCore> core_;
+};
+
+// One end of a channel as a way for messages, both directions. Messages arrive whole, once and in
+// the order in which they were sent. Whoever waits here makes progress on all mailboxes of the
+// room.
+//
+// Thread-safe, but for moving and destruction: no other call may be running then. Not to be called
+// from completion callbacks. Must not outlive its room, device and channel, which stay where they
+// are.
+class Mailbox {
+ public:
+  // Both ends call it, on a channel whose small messages nobody else takes meanwhile. `device` is
+  // the room's.
+  static Result<Mailbox> open(MailRoom& room, fabric::Device& device, fabric::Channel& channel,
+                              MailboxOptions options, Deadline deadline);
+  Mailbox(Mailbox&&) noexcept;
+  Mailbox& operator=(Mailbox&&) noexcept;
+  // Ends what is under way: sends fail, and messages that were not received are lost.
+  ~Mailbox();
+
+  // Sends the parts, at most 1,024, as one message. They are the library's until the handle says
+  // that the send has ended; `parts` itself is not. kInvalidArgument for too many parts,
+  // kOutOfRange for more bytes than the peer takes. See Sending::wait() for the rest.
+  Sending send(std::span<const std::span<const std::byte>> parts, Deadline deadline);
+  Sending send(std::span<const std::byte> bytes, Deadline deadline);
+  // The same, and waits.
+  Status send_and_wait(std::span<const std::span<const std::byte>> parts, Deadline deadline,
+                       fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  Status send_and_wait(std::span<const std::byte> bytes, Deadline deadline,
+                       fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  // Waits until every send has ended; the failures are for their handles.
+  Status drain(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+
+  // Registered memory for messages to this peer.
+  Result<MailBuffer> allocate(std::uint64_t bytes);
+
+  // The next message, whole. kDeadlineExceeded if none comes, kUnavailable if the peer is gone,
+  // kDataLoss if it broke the protocol: then the mailbox is opened anew.
+  Result<Message> receive(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  // The next message as soon as there is memory for it: its sizes are known, and its bytes come in
+  // order. See Message::wait_bytes().
+  Result<Message> receive_begun(Deadline deadline,
+                                fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  // The next message if it is there. Never blocks.
+  Result<std::optional<Message>> poll();
+
+  MailStats stats() const;
+
+ private:
+  friend class MailRoom;
+  explicit Mailbox(std::unique_ptr<MailCore> core);
+  std::unique_ptr<MailCore> core_;
+};
+
+}  // namespace ferry::transfer
