@@ -343,7 +343,7 @@ class MailCore {
 
 template <class Done>
 bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
-  constexpr int kFirstLooks = 256;  // most answers come before it pays to look at everything
+  constexpr int kFirstLooks = 64;  // most answers come before it pays to look at everything
   if (maps_ && mode != fabric::WaitMode::kSleep) {
     for (int look = 0; look < kFirstLooks; ++look) {
       if (done() || eventful()) return true;

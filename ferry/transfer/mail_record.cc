@@ -182,8 +182,9 @@ namespace {
 Result<Announcement::Piece> load_piece(std::span<const std::byte> wire, const Announcement& of,
                                        std::uint32_t first) {
   Announcement::Piece piece;
-  piece.region =
-      FERRY_TRY(fabric::RemoteRegion::from_wire(wire.first(fabric::RemoteRegion::kWireBytes)));
+  auto region = fabric::RemoteRegion::from_wire(wire.first(fabric::RemoteRegion::kWireBytes));
+  if (!region) return fail(Code::kDataLoss, "{}", region.error().message());
+  piece.region = *region;
   piece.offset = mail_get<std::uint64_t>(wire, 32);
   auto parts = mail_get<std::uint64_t>(wire, 40);
   if (parts == 0 || parts > of.sizes.size() - first)
