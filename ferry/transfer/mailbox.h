@@ -117,8 +117,8 @@ class [[nodiscard]] Sending {
   // the peer to let go of memory that was registered for it.
   bool poll();
   // Makes progress until it has ended, which its deadline sees to, and says how:
-  // kDeadlineExceeded      nothing was sent, or (a large message) the peer did not begin in time
-  //                        and, unless it was in memory from allocate(), will not get it
+  // kDeadlineExceeded      nothing was sent; or a large message was announced and not taken: it may
+  //                        still arrive, whole, if it was in memory from allocate()
   // kUnavailable           the peer is gone
   // kResourceExhausted ... what the peer refused it with
   Status wait(fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
@@ -193,8 +193,8 @@ class MailRoom {
 };
 
 // One end of a channel as a way for messages, both directions. Messages arrive whole, once and in
-// the order in which they were sent. Whoever waits here makes progress on all mailboxes of the
-// room.
+// the order in which they were sent. There is no thread behind it: whoever waits makes progress on
+// all mailboxes of the room.
 //
 // Thread-safe, but for moving and destruction: no other call may be running then. Not to be called
 // from completion callbacks. Must not outlive its room, device and channel, which stay where they
