@@ -59,7 +59,7 @@ class HostileMail : public MailTest {
     ticket.nonce = hello_.nonce;
     ticket.owner = ab().peer();
     ticket.region = hello_.landing;
-    launch_ = must(Launch::open(a(), ab(), ticket));
+    launch_ = must(Launch::open(a(), ab(), ticket, WaitMode::kAdaptive));
     payload_ = make_piece(a(), 4096);
   }
 
