@@ -214,7 +214,9 @@ bool MailCore::slot_came() const {
 
 MailStats MailCore::stats() {
   LockGuard<SpinLock> guard(lock);
-  return stats_;
+  auto stats = stats_;
+  stats.heard = heard_;
+  return stats;
 }
 
 }  // namespace ferry::transfer

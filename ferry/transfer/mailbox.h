@@ -46,8 +46,9 @@ struct MailStats {
   std::uint64_t copies = 0;       // parts of large messages that were copied before sending
   std::uint64_t received = 0;     // messages that were handed out
   std::uint64_t in_place = 0;     // of these: used in the sender's memory
+  std::uint64_t heard = 0;        // announcements of the peer's
   std::uint64_t reads = 0;        // of chunks
-  std::uint64_t refused = 0;      // announcements of the peer's that were not taken
+  std::uint64_t refused = 0;      // of the announcements heard: not taken
 };
 
 // A message that has arrived, or is arriving: views of its parts. Letting go of it, by release() or
