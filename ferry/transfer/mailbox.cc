@@ -1,5 +1,6 @@
 #include "ferry/transfer/mailbox.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ferry/transfer/mail_core_internal.h"
