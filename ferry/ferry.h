@@ -10,6 +10,7 @@
 #include "ferry/fabric/transfer.h"         // Transfer: one operation in flight
 #include "ferry/tensor/tensor.h"           // Tensor: element type, shape, a share in a buffer
 #include "ferry/transfer/dynamic_slot.h"   // tensors whose shape changes
+#include "ferry/transfer/mailbox.h"        // messages of any size
 #include "ferry/transfer/shared_tensor.h"  // one writer, readers in place
 #include "ferry/transfer/static_slot.h"    // tensors of one shape
 
@@ -29,6 +30,9 @@ using tensor::Tensor;
 using transfer::Arrival;
 using transfer::DynamicReceiver;
 using transfer::DynamicSender;
+using transfer::Mailbox;
+using transfer::MailRoom;
+using transfer::Message;
 using transfer::SharedReader;
 using transfer::SharedWriter;
 using transfer::StaticReceiver;
