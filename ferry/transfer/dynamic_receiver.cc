@@ -217,15 +217,7 @@ Result<DynamicReceiver> DynamicReceiver::open(fabric::Device& device, fabric::Ch
   auto body = align_up(std::min(options.pad, Layout::kMostBody), 64) + Metadata::kBytes;
   auto layout = FERRY_TRY(Layout::of(options.slots, body));
   auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
-  Ticket ticket;
-  ticket.protocol = Protocol::kDynamic;
-  ticket.spins = options.spins;
-  ticket.slots = layout.slots;
-  ticket.body = layout.body;
-  ticket.nonce = landing.nonce();
-  ticket.owner = device.id();
-  ticket.region = landing.remote();
-  ticket.spec = spec;
+  auto ticket = landing.ticket(Protocol::kDynamic, device, spec, options.spins);
   return DynamicReceiver(
       std::make_unique<Core>(device, channel, std::move(landing), ticket, options));
 }

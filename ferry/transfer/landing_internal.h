@@ -6,6 +6,7 @@
 #include "ferry/fabric/device.h"
 #include "ferry/transfer/layout_internal.h"
 #include "ferry/transfer/remote_word_internal.h"
+#include "ferry/transfer/ticket.h"
 
 namespace ferry::transfer {
 
@@ -16,6 +17,9 @@ class Landing {
   static Result<Landing> open(fabric::Device& device, fabric::Channel& channel,
                               const Layout& layout, std::uint64_t nonce);
 
+  // For the sender.
+  Ticket ticket(Protocol protocol, const fabric::Device& owner, const tensor::Spec& spec,
+                bool spins) const;
   const fabric::RemoteRegion& remote() const { return remote_; }
   const Layout& layout() const { return layout_; }
   std::uint64_t nonce() const { return nonce_; }

@@ -23,15 +23,7 @@ Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Chan
                                             const tensor::Spec& spec, ReceiverOptions options) {
   auto layout = FERRY_TRY(Layout::of(options.slots, FERRY_TRY(spec.bytes())));
   auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
-  Ticket ticket;
-  ticket.protocol = Protocol::kStatic;
-  ticket.spins = options.spins;
-  ticket.slots = layout.slots;
-  ticket.body = layout.body;
-  ticket.nonce = landing.nonce();
-  ticket.owner = device.id();
-  ticket.region = landing.remote();
-  ticket.spec = spec;
+  auto ticket = landing.ticket(Protocol::kStatic, device, spec, options.spins);
   auto core = std::make_unique<Core>(std::move(landing), ticket);
   for (std::uint32_t slot = 0; slot < layout.slots; ++slot)
     core->slots.push_back(FERRY_TRY(tensor::Tensor::over(spec, core->landing.body_of(slot))));
