@@ -29,7 +29,8 @@ class Landing {
   Result<bool> arrived() const {
     auto flag = __atomic_load_n(flag_word(), __ATOMIC_ACQUIRE);
     if (flag == expected_) return true;
-    if (flag == before()) return false;
+    // The bytes of a flag may land one by one, low ones first: until then it is less.
+    if (flag < expected_) return false;
     return wrong_flag(flag);
   }
   // Where the next tensor arrives.

@@ -29,7 +29,7 @@ class Launch {
     auto wanted = layout_.before(next_);
     auto seen = __atomic_load_n(word(slot_), __ATOMIC_ACQUIRE);
     if (seen == wanted) return true;
-    if (seen == layout_.before(wanted)) return false;
+    if (seen < wanted) return false;  // see Landing::arrived()
     return wrong_word(seen);
   }
   // The word that free() looks at, and what it holds while the slot is not free.

@@ -206,6 +206,9 @@ void MailCore::settle_words() {
   for (std::uint32_t i = 0; i < announced_.size() && !broken_; ++i) {
     auto value = __atomic_load_n(word_at(i), __ATOMIC_ACQUIRE);
     if (value == seen_[i].load(std::memory_order_relaxed)) continue;
+    // Its bytes may land one by one, low ones first: until then the number is less.
+    const auto* waiting = announced_[i];
+    if (waiting != nullptr && value >> 16 < waiting->announcement.number) continue;
     seen_[i].store(value, std::memory_order_relaxed);
     settle_word(announced_[i], value);
   }
