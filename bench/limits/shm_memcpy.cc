@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   return bench::serve({.name = "shm-memcpy-" + how,
                        .what = how == "nt" ? "shared memory, one copy with non-temporal stores"
                                            : "shared memory, one memcpy",
+                       .min_bytes = 2,
                        .shared_bytes = bench::ShmPair::shared_for(1),
                        .make = [how](bench::Link& link) {
                          return std::make_unique<bench::OneCopy>(link, bench::copy_named(how));

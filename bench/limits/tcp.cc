@@ -135,7 +135,8 @@ class Tcp : public Pair {
 
 int main() {
   return bench::serve(
-      {.name = "tcp", .what = "TCP over loopback, a plain socket", .make = [](bench::Link& link) {
-         return std::make_unique<bench::Tcp>(link);
-       }});
+      {.name = "tcp",
+       .what = "TCP over loopback, a plain socket",
+       .min_bytes = 2,
+       .make = [](bench::Link& link) { return std::make_unique<bench::Tcp>(link); }});
 }

@@ -256,6 +256,7 @@ int main(int argc, char** argv) {
   const std::string version = "gRPC " + grpc::Version() + " over TCP loopback, ";
   return bench::serve({.name = protobuf ? "grpc-bytes" : "grpc-slices",
                        .what = version + (protobuf ? "protobuf bytes" : "raw slices"),
+                       .min_bytes = 2,
                        // Both abort the process with 2 GiB and more.
                        .max_bytes = (std::uint64_t{1} << 31) - 4096,
                        .make = [protobuf](bench::Link& link) {
