@@ -115,6 +115,17 @@ const std::vector<double>& values(const Cell& cell, Metric metric) {
   return metric == Metric::kCpu ? cell.cpu_ns : cell.ns;
 }
 
+constexpr const char* kTheClock = "the clock";
+
+// As microseconds, judged by itself.
+Verdict judge_alone(const Target& target, std::uint64_t size, const Measurements& measured) {
+  auto us = measured.cell(target.numerator, size)->ns;
+  for (auto& value : us) value /= 1e3;
+  Verdict verdict{&target, size, kTheClock, estimate(us), Outcome::kMet};
+  verdict.outcome = outcome_of(verdict.ratio, target.bound);
+  return verdict;
+}
+
 Verdict judge_one(const Target& target, std::uint64_t size, const std::string& denominator,
                   const Measurements& measured) {
   Verdict verdict{&target, size, denominator, {}, Outcome::kMet};
@@ -171,6 +182,7 @@ std::vector<Verdict> judge(const std::vector<Target>& targets, const Measurement
     for (const auto size : measured.sizes) {
       if (size < target.min_bytes || size > target.max_bytes) continue;
       if (measured.cell(target.numerator, size) == nullptr) continue;
+      if (target.metric == Metric::kUs) verdicts.push_back(judge_alone(target, size, measured));
       for (const auto& id : denominators_at(target, size, measured))
         verdicts.push_back(judge_one(target, size, id, measured));
     }
@@ -184,9 +196,13 @@ std::vector<std::string> not_judged(const std::vector<Target>& targets,
   for (const auto& target : targets) {
     const bool judged = std::any_of(verdicts.begin(), verdicts.end(),
                                     [&](const Verdict& v) { return v.target->id == target.id; });
-    if (!judged)
+    if (judged) continue;
+    if (target.metric == Metric::kUs) {
+      missing.push_back(fmt::format("{}: {} was not measured", target.id, target.numerator));
+    } else {
       missing.push_back(fmt::format("{}: {} and {} were not both measured", target.id,
                                     target.numerator, fmt::join(target.denominators, ", ")));
+    }
   }
   return missing;
 }

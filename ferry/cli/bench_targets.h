@@ -11,15 +11,16 @@
 namespace ferry::cli {
 
 // A figure the library promises: numerator / denominator is at most `bound`, for time or CPU per
-// round; or numerator - denominator is at most `bound` microseconds.
+// round; or numerator - denominator is at most `bound` microseconds; or the numerator alone is.
 struct Target {
-  enum class Metric { kTime, kCpu, kMoreUs };
+  enum class Metric { kTime, kCpu, kMoreUs, kUs };
   // Against the fastest of the denominators at a size, or against each of them.
   enum class Against { kBest, kEach };
 
   std::string id;
   std::string sentence;
   std::string numerator;
+  // None with kUs.
   std::vector<std::string> denominators;
   std::uint64_t min_bytes = 0;
   std::uint64_t max_bytes = 0;
@@ -28,9 +29,11 @@ struct Target {
   Metric metric = Metric::kTime;
 };
 
-// The targets of `ferry bench transfer`, and those of `ferry bench tensor` for one workload.
+// The targets of `ferry bench transfer`, of `ferry bench tensor` for one workload, and of `ferry
+// bench message`.
 const std::vector<Target>& transfer_targets();
 const std::vector<Target>& tensor_targets(const Workload& work);
+const std::vector<Target>& message_targets();
 
 // One target at one size.
 struct Verdict {

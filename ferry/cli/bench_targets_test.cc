@@ -84,5 +84,16 @@ TEST(BenchTargets, CpuIsJudgedByCpu) {
   EXPECT_EQ(only_verdict(targets, measured).outcome, Outcome::kMet);
 }
 
+TEST(BenchTargets, ATimeIsJudgedByTheClockAlone) {
+  Target target{"t", "", "ours", {}, 1, 4096, 1, Target::Against::kBest, Target::Metric::kUs};
+  const std::vector<Target> targets = {target};
+  EXPECT_EQ(only_verdict(targets, measured_with(all(999), kSteady, kSteady)).outcome,
+            Outcome::kMet);
+  const auto verdict = only_verdict(targets, measured_with(all(1500), kSteady, kSteady));
+  EXPECT_EQ(verdict.outcome, Outcome::kMissed);
+  EXPECT_DOUBLE_EQ(verdict.ratio.median, 1.5);
+  EXPECT_EQ(not_judged(targets, {}).at(0), "t: ours was not measured");
+}
+
 }  // namespace
 }  // namespace ferry::cli

@@ -38,6 +38,8 @@ struct Variant {
 const std::vector<Variant>& all_variants();
 // Those of `ferry bench tensor`.
 const std::vector<Variant>& tensor_variants();
+// Those of `ferry bench message`.
+const std::vector<Variant>& message_variants();
 
 struct Selection {
   std::vector<std::string> providers;

@@ -31,6 +31,18 @@ TEST(BenchVariants, EveryTargetNamesVariantsThatExist) {
   }
 }
 
+TEST(BenchVariants, EveryTargetOfMessagesNamesVariantsThatExist) {
+  const auto known = ids(message_variants());
+  EXPECT_EQ(known.size(), message_variants().size());
+  std::set<std::string> target_ids;
+  for (const auto& target : message_targets()) {
+    EXPECT_TRUE(target_ids.insert(target.id).second) << target.id;
+    EXPECT_TRUE(known.count(target.numerator)) << target.id;
+    EXPECT_EQ(target.denominators.empty(), target.metric == Target::Metric::kUs) << target.id;
+    for (const auto& id : target.denominators) EXPECT_TRUE(known.count(id)) << target.id << id;
+  }
+}
+
 TEST(BenchVariants, SelectsByProviderAndByOpponent) {
   const auto chosen = ids(select_variants(
       all_variants(), {.providers = {"tcp"}, .against = {"socket"}, .spin = true, .sleep = true}));

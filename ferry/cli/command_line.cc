@@ -9,6 +9,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/cli/bench_fact.h"
+#include "ferry/cli/bench_message.h"
 #include "ferry/cli/bench_round.h"
 #include "ferry/cli/bench_tensor.h"
 #include "ferry/cli/bench_transfer.h"
@@ -94,8 +95,10 @@ int run_command_line(int argc, const char* const* argv) {
   bench->require_subcommand(1);
   add_bench_transfer(*bench, exit_code);
   add_bench_tensor(*bench, exit_code);
+  add_bench_message(*bench, exit_code);
   add_bench_round(app, exit_code);
   add_bench_tensor_round(app, exit_code);
+  add_bench_message_round(app, exit_code);
   add_bench_fact(app, exit_code);
   refuse_empty_values(app);
   try {

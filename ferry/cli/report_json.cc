@@ -85,6 +85,7 @@ json ratios_json(const Measurements& measured) {
 const char* metric_name(Target::Metric metric) {
   return metric == Target::Metric::kCpu    ? "cpu"
          : metric == Target::Metric::kTime ? "time"
+         : metric == Target::Metric::kUs   ? "microseconds"
                                            : "microseconds more";
 }
 

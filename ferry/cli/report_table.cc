@@ -176,8 +176,10 @@ std::string ratio_table(const Measurements& measured) {
 }
 
 std::string bound_text(const Target& target) {
-  return fmt::format("<= {}{}", plain_ratio(target.bound),
-                     target.metric == Target::Metric::kMoreUs ? " us more" : "");
+  const auto* unit = target.metric == Target::Metric::kMoreUs ? " us more"
+                     : target.metric == Target::Metric::kUs   ? " us"
+                                                              : "";
+  return fmt::format("<= {}{}", plain_ratio(target.bound), unit);
 }
 
 std::string verdict_table(const std::vector<Verdict>& verdicts) {

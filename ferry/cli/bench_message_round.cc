@@ -1,0 +1,137 @@
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bench/limits/round.h"
+#include "ferry/cli/bench_message.h"
+#include "ferry/cli/bench_need.h"
+#include "ferry/ferry.h"
+
+namespace ferry::cli {
+namespace {
+
+using transfer::MailBuffer;
+
+constexpr auto kMessagePatience = std::chrono::seconds(60);
+
+struct MessageSetting {
+  std::string provider = "shm";
+  std::string secret;
+};
+
+fabric::Options message_device(const MessageSetting& setting) {
+  fabric::Options options;
+  options.provider = setting.provider;
+  options.secret = setting.secret;
+  return options;
+}
+
+// A message there, two bytes back. Both ends spin.
+class MessagePair final : public bench::Pair {
+ public:
+  MessagePair(bench::Link& link, const MessageSetting& setting)
+      : link_(link),
+        device_(need(Device::open(message_device(setting)))),
+        room_(need(MailRoom::open(device_))) {
+    auto board = link_.blackboard();
+    if (giver()) {
+      link_.meet();
+      channel_ = need(device_.connect(reinterpret_cast<const char*>(board.data())));
+    } else {
+      const auto endpoint = device_.endpoint();
+      std::memcpy(board.data(), endpoint.c_str(), endpoint.size() + 1);
+      link_.meet();
+      channel_ = need(device_.accept(Deadline::after(kMessagePatience)));
+    }
+    box_ = need(Mailbox::open(room_, device_, channel_, {.spins = true},
+                              Deadline::after(kMessagePatience)));
+    link_.meet();
+  }
+
+  void open(std::uint64_t bytes) override {
+    if (!giver()) return;
+    source_ = need(box_->allocate(bytes));
+    bench::fault_in(source_.bytes());
+  }
+
+  void close() override {
+    (void)message_.release();
+    source_.reset();
+  }
+
+  std::span<std::byte> source() override { return source_.bytes(); }
+
+  // The answer says that nobody looks at the message any more, so the next one may be made in the
+  // same memory.
+  void give(std::uint32_t round) override {
+    const auto deadline = patience();
+    auto sending = box_->send(source_.bytes(), deadline);
+    const auto answer = need(box_->receive(deadline, WaitMode::kSpin));
+    std::uint16_t echo = 0;
+    if (answer.bytes() != sizeof echo) throw bench::Failure("the answer has another size");
+    std::memcpy(&echo, answer.parts()[0].data(), sizeof echo);
+    if (echo != static_cast<std::uint16_t>(round))
+      throw bench::Failure("the answer is not this round's");
+    need(sending.wait(WaitMode::kSpin));
+  }
+
+  bench::Pieces take(std::uint32_t) override {
+    // Before the next one is waited for: it then lands in the same memory.
+    (void)message_.release();
+    message_ = need(box_->receive(patience(), WaitMode::kSpin));
+    return message_.parts();
+  }
+
+  void answer(std::uint32_t round) override {
+    const auto echo = static_cast<std::uint16_t>(round);
+    need(box_->send_and_wait(std::as_bytes(std::span(&echo, 1)), patience(), WaitMode::kSpin));
+  }
+
+ private:
+  bool giver() const { return link_.side() == bench::Side::kGiver; }
+  // One deadline for many waits: it costs a look at the clock.
+  Deadline patience() {
+    if (waits_++ % 256 == 0) deadline_ = Deadline::after(kMessagePatience);
+    return deadline_;
+  }
+
+  bench::Link& link_;
+  Device device_;
+  Channel channel_;
+  MailRoom room_;
+  std::optional<Mailbox> box_;
+  MailBuffer source_;
+  Message message_;
+  std::uint64_t waits_ = 0;
+  Deadline deadline_;
+};
+
+int serve_messages(MessageSetting setting) {
+  setting.secret = fresh_secret();
+  bench::Program program;
+  program.name = "ferry-message-" + setting.provider;
+  program.what = "this library";
+  program.min_bytes = 2;
+  program.make = [setting](bench::Link& link) -> std::unique_ptr<bench::Pair> {
+    return std::make_unique<MessagePair>(link, setting);
+  };
+  return bench::serve(program);
+}
+
+}  // namespace
+
+void add_bench_message_round(CLI::App& app, int& exit_code) {
+  auto* command =
+      app.add_subcommand("bench-message-round", "One pair of processes for `bench message`");
+  command->group("");  // not in --help: `ferry bench message` starts it
+  auto setting = std::make_shared<MessageSetting>();
+  command->add_option("--provider", setting->provider);
+  command->callback([setting, &exit_code] { exit_code = serve_messages(*setting); });
+}
+
+}  // namespace ferry::cli
