@@ -6,7 +6,11 @@
 #include <cstdint>
 #include <string>
 
+#include "bench/limits/team.h"
+
 namespace ferry::cli {
+
+using bench::Team;
 
 struct FactSetting {
   std::string name;

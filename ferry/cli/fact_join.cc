@@ -7,7 +7,6 @@
 #include "ferry/cli/bench_fact.h"
 #include "ferry/cli/bench_need.h"
 #include "ferry/cli/bench_stats.h"
-#include "ferry/cli/bench_team.h"
 #include "ferry/ferry.h"
 
 namespace ferry::cli {

@@ -10,16 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "ferry/base/clock.h"
-
-namespace ferry::cli {
+namespace bench {
 
 // A few processes that measure something together. Made by the process that starts them; each
 // member then runs its part. What a member throws ends the measurement with its sentence; members
 // die with whoever started them.
 class Team {
  public:
-  static constexpr int kMost = 8;
+  static constexpr int kMost = 128;
   using Part = std::function<void(Team& team, int me)>;
 
   explicit Team(int members);
@@ -33,7 +31,7 @@ class Team {
   void start(const Part& part);
   // For a starter that waits for one of them itself: this one has ended. Throws when it failed.
   void ended(pid_t pid, int status);
-  // Waits until all have ended. Throws bench::Failure when one failed or died, or after a minute.
+  // Waits until all have ended. Throws Failure when one failed or died, or after a minute.
   void finish();
 
   // Members. Returns once all of them have called it. Sleeps meanwhile.
@@ -56,4 +54,4 @@ class Team {
   std::uint32_t met_ = 0;
 };
 
-}  // namespace ferry::cli
+}  // namespace bench

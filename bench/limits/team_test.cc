@@ -1,17 +1,17 @@
-#include "ferry/cli/bench_team.h"
+#include "bench/limits/team.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "bench/limits/link.h"
 
-namespace ferry::cli {
+namespace bench {
 namespace {
 
 std::string failure_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const bench::Failure& failure) {
+  } catch (const Failure& failure) {
     return failure.what();
   }
   return "";
@@ -34,7 +34,7 @@ TEST(BenchTeam, MembersMeetAndReport) {
 TEST(BenchTeam, AFailureReachesTheStarterAndTheOthers) {
   Team team(2);
   team.start([](Team& all, int me) {
-    if (me == 1) throw bench::Failure("the second has no luck");
+    if (me == 1) throw Failure("the second has no luck");
     all.meet();
   });
   EXPECT_EQ(failure_of([&] { team.finish(); }), "the second has no luck");
@@ -47,4 +47,4 @@ TEST(BenchTeam, ADeathIsNoticed) {
 }
 
 }  // namespace
-}  // namespace ferry::cli
+}  // namespace bench

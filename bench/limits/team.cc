@@ -1,4 +1,4 @@
-#include "ferry/cli/bench_team.h"
+#include "bench/limits/team.h"
 
 #include <linux/futex.h>
 #include <signal.h>
@@ -16,15 +16,14 @@
 
 #include "bench/limits/link.h"
 
-namespace ferry::cli {
+namespace bench {
 namespace {
 
-using namespace std::chrono_literals;
+constexpr std::int64_t kTeamPatienceNs = 60'000'000'000;
+constexpr std::size_t kReports = 128;
 
-constexpr auto kTeamPatience = 60s;
-constexpr std::size_t kReports = 64;
-
-long futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value, const timespec* timeout) {
+long team_futex(std::atomic<std::uint32_t>& word, int op, std::uint32_t value,
+                const timespec* timeout) {
   return syscall(SYS_futex, &word, op, value, timeout, nullptr, 0);
 }
 
@@ -42,7 +41,7 @@ struct Team::Board {
 Team::Team(int members) : members_(members) {
   void* at =
       mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) bench::fail_errno("cannot map what the processes share");
+  if (at == MAP_FAILED) fail_errno("cannot map what the processes share");
   board_ = new (at) Board;
 }
 
@@ -58,7 +57,7 @@ void Team::start(const Part& part) {
   const auto starter = getpid();
   for (int me = 0; me < members_; ++me) {
     const auto pid = fork();
-    if (pid < 0) bench::fail_errno("cannot fork a process to measure with");
+    if (pid < 0) fail_errno("cannot fork a process to measure with");
     if (pid == 0) {
       pids_.clear();
       prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -83,17 +82,17 @@ void Team::run_member(const Part& part, int me) {
 void Team::throw_if_failed() const {
   if (!board_->failed.load()) return;
   usleep(10'000);  // the sentence may still be on its way
-  throw bench::Failure(board_->failure.data());
+  throw Failure(board_->failure.data());
 }
 
 void Team::finish() {
-  const auto deadline = Deadline::after(kTeamPatience);
+  const auto deadline = now_ns() + kTeamPatienceNs;
   while (!pids_.empty()) {
     int status = 0;
     const auto pid = waitpid(pids_.back(), &status, WNOHANG);
     if (pid == 0) {
       throw_if_failed();
-      if (deadline.expired()) throw bench::Failure("the processes did not end within 60 s");
+      if (now_ns() > deadline) throw Failure("the processes did not end within 60 s");
       usleep(1000);
       continue;
     }
@@ -105,23 +104,23 @@ void Team::ended(pid_t pid, int status) {
   pids_.erase(std::remove(pids_.begin(), pids_.end(), pid), pids_.end());
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   throw_if_failed();
-  throw bench::Failure("one of the measuring processes died");
+  throw Failure("one of the measuring processes died");
 }
 
 void Team::meet() {
   const auto all = ++met_ * static_cast<std::uint32_t>(members_);
   if (board_->arrived.fetch_add(1) + 1 == all) {
-    futex(board_->arrived, FUTEX_WAKE, INT_MAX, nullptr);
+    team_futex(board_->arrived, FUTEX_WAKE, INT_MAX, nullptr);
     return;
   }
-  const auto deadline = Deadline::after(kTeamPatience);
+  const auto deadline = now_ns() + kTeamPatienceNs;
   for (;;) {
     const auto seen = board_->arrived.load();
     if (seen >= all) return;
     throw_if_failed();
-    if (deadline.expired()) throw bench::Failure("the other processes did not come within 60 s");
+    if (now_ns() > deadline) throw Failure("the other processes did not come within 60 s");
     const timespec slice{0, 100'000'000};
-    futex(board_->arrived, FUTEX_WAIT, seen, &slice);
+    team_futex(board_->arrived, FUTEX_WAIT, seen, &slice);
   }
 }
 
@@ -137,4 +136,4 @@ std::string Team::endpoint(int member) const {
 void Team::report(std::size_t index, double value) { board_->reports.at(index) = value; }
 double Team::reported(std::size_t index) const { return board_->reports.at(index); }
 
-}  // namespace ferry::cli
+}  // namespace bench
