@@ -16,6 +16,8 @@ struct FactSetting {
   std::string name;
   std::string provider = "shm";
   std::uint64_t bytes = 65536;
+  int clients = 4;
+  double seconds = 2;
 };
 
 // Each measures once, with processes of its own, and throws bench::Failure where it cannot.
@@ -28,6 +30,12 @@ double measure_regions(const FactSetting& setting);
 double measure_syscalls(const FactSetting& setting);
 // Time per byte of eight processes that write to all others on two cores, over that of two.
 double measure_crowd(const FactSetting& setting);
+
+// Calls per second of one server process, over all of its client processes: requests of `bytes`,
+// answers of 64 B, for `seconds`.
+double measure_server(const FactSetting& setting);
+// GB/s of four processes together that send messages of `bytes` to each other, for `seconds`.
+double measure_mesh(const FactSetting& setting);
 
 // Adds the hidden `bench-fact NAME`, which prints `ok value=<number>` or `error <sentence>`.
 void add_bench_fact(CLI::App& app, int& exit_code);

@@ -7,6 +7,7 @@
 
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_size.h"
+#include "ferry/cli/bench_variants.h"
 #include "ferry/cli/report_table.h"
 
 namespace ferry::cli {
@@ -43,7 +44,10 @@ std::vector<Fact> make_facts() {
   };
 }
 
-Result<double> measure_once(const Fact& fact, const std::string& program) {
+Result<double> measure_once(const Fact& fact, const FactPlan& plan) {
+  const auto program = fact.program.empty()
+                           ? plan.program
+                           : FERRY_TRY(find_program(fact.program, fact.provider, plan.folders));
   auto child = FERRY_TRY(RoundChild::start(program, fact.args));
   // It measures as soon as it is started and reads no command.
   const auto line = FERRY_TRY(child.read_line(Deadline::after(120s)));
@@ -78,7 +82,7 @@ std::vector<FactResult> measure_facts(const FactPlan& plan,
       if (InterruptGuard::interrupted()) return results;
       if (!result.left_out.empty()) continue;
       on_progress(result.fact, repetition);
-      const auto value = measure_once(result.fact, plan.program);
+      const auto value = measure_once(result.fact, plan);
       if (value) {
         result.values.push_back(*value);
       } else {
@@ -87,6 +91,28 @@ std::vector<FactResult> measure_facts(const FactPlan& plan,
     }
   }
   return results;
+}
+
+std::vector<FactResult> fact_ratios(const std::vector<FactRatio>& ratios,
+                                    const std::vector<FactResult>& results) {
+  const auto values_of = [&](const std::string& id) {
+    for (const auto& result : results)
+      if (result.fact.id == id) return result.values;
+    return std::vector<double>();
+  };
+  std::vector<FactResult> found;
+  for (const auto& ratio : ratios) {
+    const auto ours = values_of(ratio.ours);
+    const auto theirs = values_of(ratio.theirs);
+    FactResult result{
+        {.id = ratio.id, .sentence = ratio.sentence, .unit = Unit::kRatio, .bound = ratio.bound},
+        {},
+        ""};
+    for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
+      result.values.push_back(theirs[i] / ours[i]);
+    if (!result.values.empty()) found.push_back(std::move(result));
+  }
+  return found;
 }
 
 Result<double> parse_fact(const std::string& line) {
@@ -109,7 +135,9 @@ Outcome judge_fact(const FactResult& result) {
 std::string fact_text(Unit unit, double value) {
   if (unit == Unit::kTime) return time_text(value);
   if (unit == Unit::kCount) return fmt::format("{:.3g}", value);
-  return fmt::format("{:.2f}", value);
+  if (unit == Unit::kCallsPerSecond) return fmt::format("{:.0f}/s", value);
+  if (unit == Unit::kGbPerSecond) return fmt::format("{:.2f} GB/s", value);
+  return fmt::format("{:.{}f}", value, value < 0.1 && value > 0 ? 3 : 2);
 }
 
 std::string fact_table(const std::vector<FactResult>& results) {
@@ -119,7 +147,8 @@ std::string fact_table(const std::vector<FactResult>& results) {
     const auto found = estimate(result.values);
     const auto text = [&](double value) { return fact_text(result.fact.unit, value); };
     rows.push_back({result.fact.sentence, text(found.median), range_text(found, text),
-                    text(result.fact.bound), outcome_name(judge_fact(result))});
+                    result.fact.bounded() ? text(result.fact.bound) : "-",
+                    result.fact.bounded() ? outcome_name(judge_fact(result)) : "-"});
   }
   if (rows.empty()) return "";
   return render_table({"beside the rounds", "median", "95 %", "at most", "verdict"}, rows);

@@ -27,6 +27,37 @@ TEST(BenchFacts, IdsAreUniqueAndEachKnowsItsProgram) {
   }
 }
 
+TEST(BenchFacts, EveryRatioOfMessagesNamesFactsThatExist) {
+  std::set<std::string> ids;
+  for (const auto& fact : message_facts(false)) {
+    EXPECT_TRUE(ids.insert(fact.id).second) << fact.id;
+    EXPECT_FALSE(fact.bounded()) << fact.id;
+    EXPECT_EQ(fact.program.empty(), fact.args.at(0) == "bench-fact") << fact.id;
+  }
+  for (const auto& ratio : message_fact_ratios())
+    EXPECT_TRUE(ids.count(ratio.ours) == 1 && ids.count(ratio.theirs) == 1) << ratio.id;
+  for (const auto& fact : message_facts(true)) EXPECT_TRUE(ids.count(fact.id)) << fact.id;
+}
+
+TEST(BenchFacts, ARatioIsOfTheTimesWithinEachRepetition) {
+  auto ours = result_of({10, 20, 40}, Fact::kNoBound);
+  ours.fact.id = "ours";
+  auto theirs = result_of({5, 5}, Fact::kNoBound);
+  theirs.fact.id = "theirs";
+  const auto found =
+      fact_ratios({{"r", "", "ours", "theirs", 0.4}, {"s", "", "ours", "nobody"}}, {ours, theirs});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].values, (std::vector<double>{0.5, 0.25}));
+  EXPECT_EQ(judge_fact(found[0]), Outcome::kMet);
+}
+
+TEST(BenchFacts, AFigureWithoutABoundIsNeverMissed) {
+  const std::vector<FactResult> results = {result_of({7, 7, 7, 7, 7, 7}, Fact::kNoBound)};
+  EXPECT_TRUE(facts_missed(results).empty());
+  EXPECT_EQ(fact_table(results).find("inf"), std::string::npos);
+  EXPECT_EQ(fact_table(results).find("met"), std::string::npos);
+}
+
 TEST(BenchFacts, SelectsByProvider) {
   for (const auto& fact : select_facts(all_facts(), {"tcp"})) EXPECT_EQ(fact.provider, "tcp");
   EXPECT_FALSE(select_facts(all_facts(), {"tcp"}).empty());

@@ -1,7 +1,5 @@
 #include "ferry/cli/bench_measure.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <set>
@@ -63,12 +61,7 @@ class Session {
 
   Result<std::string> program_of(const Variant& variant) const {
     if (variant.program.empty()) return plan_.self;
-    for (const auto& folder : plan_.folders) {
-      const auto path = folder + "/" + variant.program;
-      if (access(path.c_str(), X_OK) == 0) return path;
-    }
-    return fail(Code::kNotFound, "{} is not here, so {} is left out: {}", variant.program,
-                variant.selector, how_to_install(variant.selector));
+    return find_program(variant.program, variant.selector, plan_.folders);
   }
 
   Result<Player> start(const Variant& variant) const {

@@ -8,16 +8,18 @@
 
 #include "ferry/cli/bench_run.h"
 #include "ferry/cli/bench_setup.h"
+#include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
 
 namespace ferry::cli {
 namespace {
 
-const BenchDefaults kMessageDefaults = {"shm,tcp", "memcpy,socket,grpc", "2,64,1K,4K,64K,1M,8M",
-                                        "2,64,4K,1M,8M"};
+const BenchDefaults kMessageDefaults = {
+    "shm,tcp", "memcpy,socket,grpc", "2,64,1K,4K,64K,1M,8M", "2,64,4K,1M,8M", 900, 75};
 
 struct MessageFlags : BenchFlags {
   std::string touch = "page";
+  bool no_facts = false;
 };
 
 Result<Plan> message_plan(const MessageFlags& flags) {
@@ -38,6 +40,38 @@ Result<Plan> message_plan(const MessageFlags& flags) {
   return plan;
 }
 
+// What is left for the facts of the time for all of it: they run for seconds each.
+constexpr double kMessageFactsShare = 0.6;
+
+FactPlan message_fact_plan(const MessageFlags& flags, const Plan& plan) {
+  auto who = providers_of(flags, kMessageDefaults);
+  for (auto& name : split_list(flags.against.empty() ? kMessageDefaults.against : flags.against))
+    who.push_back(std::move(name));
+  FactPlan facts;
+  if (!flags.no_facts) facts.facts = select_facts(message_facts(flags.quick), who);
+  facts.program = plan.self;
+  facts.folders = plan.folders;
+  facts.repeat = plan.repeat;
+  facts.seconds = plan.seconds * kMessageFactsShare;
+  return facts;
+}
+
+Measurements measure_messages(const MessageFlags& flags, Plan plan, const ProgressLine& progress) {
+  const auto facts = message_fact_plan(flags, plan);
+  if (!facts.facts.empty()) plan.seconds *= 1 - kMessageFactsShare;
+  auto measured = measure(plan, [&](const Progress& now) { progress(now); });
+  if (measured.interrupted) return measured;
+  const auto begun = now_ns();
+  auto& found = measured.facts;
+  found =
+      measure_facts(facts, [&](const Fact& fact, int repetition) { progress(fact, repetition); });
+  for (auto& ratio : fact_ratios(message_fact_ratios(), found)) found.push_back(std::move(ratio));
+  measured.seconds += static_cast<double>(now_ns() - begun) / 1e9;
+  measured.interrupted = InterruptGuard::interrupted();
+  for (auto& line : facts_left_out(found)) measured.notes.push_back(std::move(line));
+  return measured;
+}
+
 Result<int> run_message(const MessageFlags& flags) {
   const auto plan = FERRY_TRY(message_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kMessageDefaults)));
@@ -47,7 +81,7 @@ Result<int> run_message(const MessageFlags& flags) {
   std::fflush(out);
   InterruptGuard guard;
   const ProgressLine progress;
-  const auto measured = measure(plan, [&](const Progress& now) { progress(now); });
+  const auto measured = measure_messages(flags, plan, progress);
   progress.clear();
   return report("ferry bench message", flags, {measured});
 }
@@ -62,6 +96,8 @@ void add_bench_message(CLI::App& bench_command, int& exit_code) {
   command->add_option("--touch", flags->touch, "What the receiver reads: one byte a page, or all")
       ->check(CLI::IsMember({"page", "all"}))
       ->capture_default_str();
+  command->add_flag("--no-facts", flags->no_facts,
+                    "Leave out one server with many clients, and four processes fully connected");
   command->callback([flags, &exit_code] {
     const auto status = run_message(*flags);
     if (!status) fmt::print(stderr, "ferry bench message: {}\n", status.error().message());

@@ -1,5 +1,7 @@
 #include "ferry/cli/bench_variants.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace ferry::cli {
@@ -207,6 +209,16 @@ std::string how_to_install(const std::string& selector) {
     return "apt install libgrpc++-dev protobuf-compiler-grpc, then build again";
   if (selector == "ucx") return "apt install libucx-dev, then build again";
   return "build with FERRY_BENCH=ON";
+}
+
+Result<std::string> find_program(const std::string& program, const std::string& selector,
+                                 const std::vector<std::string>& folders) {
+  for (const auto& folder : folders) {
+    const auto path = folder + "/" + program;
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return fail(Code::kNotFound, "{} is not here, so {} is left out: {}", program, selector,
+              how_to_install(selector));
 }
 
 }  // namespace ferry::cli

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "ferry/base/error.h"
+
 namespace ferry::cli {
 
 // Who a pair belongs to: the library, the machine's limits, or somebody else's library.
@@ -56,5 +58,8 @@ std::string way_of(const Variant& variant);
 
 // How to get a missing program of this selector.
 std::string how_to_install(const std::string& selector);
+// Where a program of this selector is, first match wins. kNotFound says how to get it.
+Result<std::string> find_program(const std::string& program, const std::string& selector,
+                                 const std::vector<std::string>& folders);
 
 }  // namespace ferry::cli

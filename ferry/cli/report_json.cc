@@ -103,7 +103,10 @@ json verdict_json(const Verdict& verdict) {
 }
 
 const char* unit_name(Fact::Unit unit) {
-  return unit == Fact::Unit::kTime ? "ns" : unit == Fact::Unit::kCount ? "count" : "ratio";
+  if (unit == Fact::Unit::kTime) return "ns";
+  if (unit == Fact::Unit::kCount) return "count";
+  if (unit == Fact::Unit::kCallsPerSecond) return "calls/s";
+  return unit == Fact::Unit::kGbPerSecond ? "GB/s" : "ratio";
 }
 
 json fact_json(const FactResult& result) {
@@ -111,9 +114,9 @@ json fact_json(const FactResult& result) {
   out.update({{"id", result.fact.id},
               {"sentence", result.fact.sentence},
               {"unit", unit_name(result.fact.unit)},
-              {"values", result.values},
-              {"at_most", result.fact.bound},
-              {"verdict", outcome_name(judge_fact(result))}});
+              {"values", result.values}});
+  if (result.fact.bounded())
+    out.update({{"at_most", result.fact.bound}, {"verdict", outcome_name(judge_fact(result))}});
   return out;
 }
 
