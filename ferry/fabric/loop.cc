@@ -163,10 +163,11 @@ int Loop::try_progress() {
   return work;
 }
 
-void Loop::after_progress() {
+void Loop::after_progress(bool by_sleeper) {
   full_fence();  // what was completed, before the look at who sleeps: sleepers do the reverse
   wake_futex_sleepers();
-  if (epoll_sleepers_.load(std::memory_order_relaxed) != 0) ring();
+  // There is one at most. Rung by itself, it would not sleep again until its wait is over.
+  if (!by_sleeper && epoll_sleepers_.load(std::memory_order_relaxed) != 0) ring();
   if (tell_others_.load(std::memory_order_relaxed) != 0) other_->notify();
 }
 
@@ -190,6 +191,7 @@ void Loop::notify() {
 
 bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
+  constexpr unsigned kSleepersTurns = 4;  // a microsecond: what has nearly come spares a sleep
   SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_, mode == WaitMode::kAdaptive);
   std::int64_t asked = 0;
   for (unsigned turn = 1;; ++turn) {
@@ -197,7 +199,7 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
       if (ready()) return true;
     int work = work_now();
     note_user();
-    if (turn % 32 == 0 || (mode == WaitMode::kSleep && work == 0)) {
+    if (turn % 32 == 0 || (mode == WaitMode::kSleep && turn % kSleepersTurns == 0)) {
       if (ready()) return true;
       auto now = now_ns();
       if (now >= deadline.ns()) return false;
@@ -209,7 +211,8 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
         wait_for_events(0);
       }
     }
-    if (work != 0 || budget.spin_again()) continue;
+    if (work != 0) continue;
+    if (mode == WaitMode::kSleep ? turn % kSleepersTurns != 0 : budget.spin_again()) continue;
     if (mode != WaitMode::kSpin) sleep_once(ready, deadline);
     budget.restart();
   }
@@ -229,7 +232,7 @@ bool Loop::nothing_to_do(bool poller) {
   for (std::size_t i = 0; i < sources_.size(); ++i) sources_[i]->arm_on_loop(poller);
   int work = progress_holding_token();
   token_.give_back();
-  if (work != 0) after_progress();
+  if (work != 0) after_progress(!poller);
   return work == 0;
 }
 
@@ -250,7 +253,7 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   wake_futex_sleepers();  // a flag for one of them may have come before the bell was raised
   if (nothing_to_do(false) && !ready()) {
     int limit = std::min(deadline.left_ms(), pending() ? 10 : 1000);
-    wait_for_events(limit);
+    wait_for_events(limit, true);
   }
   bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
   bell.flag_sleepers.fetch_sub(1, std::memory_order_relaxed);
@@ -275,7 +278,7 @@ bool Loop::pending() {
 
 int Loop::work_now() { return watches_only_ ? wait_for_events(0) : try_progress(); }
 
-int Loop::wait_for_events(int timeout_ms) {
+int Loop::wait_for_events(int timeout_ms, bool by_sleeper) {
   epoll_event events[16];
   int count = epoll_wait(epoll_.get(), events, 16, timeout_ms);
   if (count <= 0) return 0;
@@ -285,7 +288,7 @@ int Loop::wait_for_events(int timeout_ms) {
     return progress_holding_token() + static_cast<int>(tell_others_.load());
   });
   if (watches_only_) work += count;
-  after_progress();  // the event may have been for another thread that sleeps
+  after_progress(by_sleeper);  // the event may have been for another thread that sleeps
   return work;
 }
 

@@ -121,13 +121,13 @@ class Loop {
   int progress_holding_token();
   void tick_holding_token(std::int64_t now);
   void tick(std::int64_t now);
-  void after_progress();
+  void after_progress(bool by_sleeper = false);
   void wake_futex_sleepers();
   void ring();
   bool nothing_to_do(bool poller);
   bool pending();
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
-  int wait_for_events(int timeout_ms);
+  int wait_for_events(int timeout_ms, bool by_sleeper = false);
   int work_now();
   void linger();
   void handle(std::uint64_t which, std::uint32_t events);
