@@ -1,5 +1,6 @@
 #include "ferry/cli/bench_variants.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -214,7 +215,7 @@ std::string how_to_install(const std::string& selector) {
 Result<std::string> find_program(const std::string& program, const std::string& selector,
                                  const std::vector<std::string>& folders) {
   for (const auto& folder : folders) {
-    const auto path = folder + "/" + program;
+    const auto path = fmt::format("{}/{}", folder, program);
     if (access(path.c_str(), X_OK) == 0) return path;
   }
   return fail(Code::kNotFound, "{} is not here, so {} is left out: {}", program, selector,
