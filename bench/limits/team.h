@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/limits/link.h"
+
 namespace bench {
 
 // A few processes that measure something together. Made by the process that starts them; each
@@ -53,5 +55,22 @@ class Team {
   std::vector<pid_t> pids_;
   std::uint32_t met_ = 0;
 };
+
+// Of one call of one client: no two alike.
+inline std::uint64_t call_mark(std::uint64_t call, std::uint64_t client) {
+  return call * Team::kMost + client;
+}
+
+// Calls until the end; how many of the calls began between the two times.
+template <class Call>
+double calls_within(double begin_ns, double end_ns, Call call) {
+  double count = 0;
+  for (;;) {
+    const auto now = static_cast<double>(now_ns());
+    if (now >= end_ns) return count;
+    call();
+    if (now >= begin_ns) ++count;
+  }
+}
 
 }  // namespace bench

@@ -52,11 +52,6 @@ std::span<std::byte> bytes_of(BytesValue& message) {
   return std::as_writable_bytes(std::span(text.data(), text.size()));
 }
 
-// Of one call of one client: no two alike.
-std::uint64_t call_mark(std::uint64_t call, std::uint64_t client) {
-  return call * Team::kMost + client;
-}
-
 void check_marks(const BytesValue& message, std::uint64_t bytes, std::uint64_t mark) {
   const std::array pieces = {std::as_bytes(std::span(message.value()))};
   if (message.value().size() != bytes || missing_stamps(pieces, bytes, mark) > 0)
@@ -144,17 +139,6 @@ class Client {
     check_marks(reply, kAnswerBytes, mark);
   }
 
-  // Calls until the end; how many of them began between the two times.
-  double calls_within(double begin_ns, double end_ns) {
-    double count = 0;
-    for (;;) {
-      const auto now = static_cast<double>(now_ns());
-      if (now >= end_ns) return count;
-      call();
-      if (now >= begin_ns) ++count;
-    }
-  }
-
  private:
   const std::uint64_t id_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -182,7 +166,7 @@ void take_part_in_calls(Team& team, int me, const Setting& setting) {
   team.meet();
   // The same for all clients, whenever each of them gets a core.
   const auto begin = team.reported(0) + setting.seconds * kWarmShare * 1e9;
-  const auto count = client.calls_within(begin, begin + setting.seconds * 1e9);
+  const auto count = calls_within(begin, begin + setting.seconds * 1e9, [&] { client.call(); });
   team.report(static_cast<std::size_t>(me), count / setting.seconds);
   team.meet();
 }

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "ferry/cli/bench_run.h"
-#include "ferry/cli/bench_setup.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
 
@@ -24,16 +23,9 @@ struct MessageFlags : BenchFlags {
 
 Result<Plan> message_plan(const MessageFlags& flags) {
   auto plan = FERRY_TRY(plan_for(flags, kMessageDefaults));
-  Selection selection;
-  selection.providers =
-      FERRY_TRY(names_in(flags.providers.empty() ? kMessageDefaults.providers : flags.providers,
-                         {"shm", "tcp", "verbs"}, "--providers"));
-  selection.against =
-      FERRY_TRY(names_in(flags.against.empty() ? kMessageDefaults.against : flags.against,
-                         {"memcpy", "socket", "grpc"}, "--against"));
+  auto selection = FERRY_TRY(selection_for(flags, kMessageDefaults, {"memcpy", "socket", "grpc"}));
   // The raw socket is best at some sizes when it sleeps.
   selection.sleep = true;
-  selection.quick = flags.quick;
   plan.variants = select_variants(message_variants(), selection);
   plan.work.read = flags.touch == "all" ? Workload::Read::kLines : Workload::Read::kPages;
   plan.targets = &message_targets();
@@ -75,10 +67,8 @@ Measurements measure_messages(const MessageFlags& flags, Plan plan, const Progre
 Result<int> run_message(const MessageFlags& flags) {
   const auto plan = FERRY_TRY(message_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kMessageDefaults)));
-  auto* out = output_of(flags);
-  for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
-  fmt::print(out, "round    {}; {} interleaved repetitions\n", plan.work.text(), plan.repeat);
-  std::fflush(out);
+  print_setup(flags);
+  print_round(flags, plan);
   InterruptGuard guard;
   const ProgressLine progress;
   const auto measured = measure_messages(flags, plan, progress);

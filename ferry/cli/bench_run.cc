@@ -20,6 +20,9 @@
 namespace ferry::cli {
 namespace {
 
+// With --json - the numbers own stdout.
+std::FILE* output_of(const BenchFlags& flags) { return flags.json == "-" ? stderr : stdout; }
+
 bool on_terminal() { return isatty(STDERR_FILENO) != 0; }
 
 // Beside the program as built, or where an installed one keeps its helpers.
@@ -79,6 +82,18 @@ bool any_without_interval(const Measurements& measured) {
   });
 }
 
+Result<std::vector<std::string>> names_in(const std::string& list,
+                                          const std::vector<std::string>& known,
+                                          const char* option) {
+  auto names = split_list(list);
+  for (const auto& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return fail(Code::kInvalidArgument, "{} does not know '{}'; it takes {}", option, name,
+                  fmt::join(known, ", "));
+  }
+  return names;
+}
+
 }  // namespace
 
 void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults& defaults) {
@@ -99,16 +114,16 @@ void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults
   command.add_option("--html", flags.html, "Write a report with plots to this file");
 }
 
-Result<std::vector<std::string>> names_in(const std::string& list,
-                                          const std::vector<std::string>& known,
-                                          const char* option) {
-  auto names = split_list(list);
-  for (const auto& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      return fail(Code::kInvalidArgument, "{} does not know '{}'; it takes {}", option, name,
-                  fmt::join(known, ", "));
-  }
-  return names;
+Result<Selection> selection_for(const BenchFlags& flags, const BenchDefaults& defaults,
+                                const std::vector<std::string>& against) {
+  Selection selection;
+  selection.providers =
+      FERRY_TRY(names_in(flags.providers.empty() ? defaults.providers : flags.providers,
+                         {"shm", "tcp", "verbs"}, "--providers"));
+  selection.against = FERRY_TRY(
+      names_in(flags.against.empty() ? defaults.against : flags.against, against, "--against"));
+  selection.quick = flags.quick;
+  return selection;
 }
 
 std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaults& defaults) {
@@ -166,7 +181,15 @@ Status need_a_provider(const std::vector<std::string>& providers) {
   return fail(Code::kUnavailable, "nothing of ours can be measured on this host:{}", reasons);
 }
 
-std::FILE* output_of(const BenchFlags& flags) { return flags.json == "-" ? stderr : stdout; }
+void print_setup(const BenchFlags& flags) {
+  for (const auto& line : setup_lines(read_setup())) fmt::print(output_of(flags), "{}\n", line);
+}
+
+void print_round(const BenchFlags& flags, const Plan& plan) {
+  auto* out = output_of(flags);
+  fmt::print(out, "round    {}; {} interleaved repetitions\n", plan.work.text(), plan.repeat);
+  std::fflush(out);
+}
 
 Result<int> report(const std::string& tool, const BenchFlags& flags,
                    const std::vector<Measurements>& workloads) {

@@ -32,10 +32,10 @@ struct BenchDefaults {
 };
 void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults& defaults);
 
-// The names in a list of the user's, which `known` has all of.
-Result<std::vector<std::string>> names_in(const std::string& list,
-                                          const std::vector<std::string>& known,
-                                          const char* option);
+// What the user, or else the defaults, name. kInvalidArgument for a limit or peer that is not in
+// `against`, or a provider that there is not.
+Result<Selection> selection_for(const BenchFlags& flags, const BenchDefaults& defaults,
+                                const std::vector<std::string>& against);
 std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaults& defaults);
 // Sizes, repetitions, time and programs; the caller adds variants, workload and targets.
 Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults);
@@ -54,7 +54,8 @@ Status need_a_provider(const std::vector<std::string>& providers);
 // Prints tables and, with --check, verdicts; writes --json and --html. The exit status.
 Result<int> report(const std::string& tool, const BenchFlags& flags,
                    const std::vector<Measurements>& workloads);
-// Where the tables go: with --json - the numbers own stdout.
-std::FILE* output_of(const BenchFlags& flags);
+// Before a run: what it runs on; what a round is.
+void print_setup(const BenchFlags& flags);
+void print_round(const BenchFlags& flags, const Plan& plan);
 
 }  // namespace ferry::cli

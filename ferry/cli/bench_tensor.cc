@@ -7,7 +7,6 @@
 #include <string>
 
 #include "ferry/cli/bench_run.h"
-#include "ferry/cli/bench_setup.h"
 #include "ferry/cli/command_line.h"
 
 namespace ferry::cli {
@@ -35,16 +34,9 @@ std::vector<Workload> workloads_of(const TensorFlags& flags) {
 
 Result<Plan> tensor_plan(const TensorFlags& flags) {
   auto plan = FERRY_TRY(plan_for(flags, kTensorDefaults));
-  Selection selection;
-  selection.providers =
-      FERRY_TRY(names_in(flags.providers.empty() ? kTensorDefaults.providers : flags.providers,
-                         {"shm", "tcp", "verbs"}, "--providers"));
-  selection.against =
-      FERRY_TRY(names_in(flags.against.empty() ? kTensorDefaults.against : flags.against,
-                         {"memcpy", "socket", "grpc"}, "--against"));
+  auto selection = FERRY_TRY(selection_for(flags, kTensorDefaults, {"memcpy", "socket", "grpc"}));
   // The raw socket is best at some sizes when it sleeps.
   selection.sleep = true;
-  selection.quick = flags.quick;
   plan.variants = select_variants(tensor_variants(), selection);
   return plan;
 }
@@ -52,17 +44,15 @@ Result<Plan> tensor_plan(const TensorFlags& flags) {
 Result<int> run_tensor(const TensorFlags& flags) {
   auto plan = FERRY_TRY(tensor_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kTensorDefaults)));
-  auto* out = output_of(flags);
-  for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
+  print_setup(flags);
   InterruptGuard guard;
   const ProgressLine progress;
   std::vector<Measurements> all;
   const auto workloads = workloads_of(flags);
   plan.seconds /= static_cast<double>(workloads.size());
   for (const auto& work : workloads) {
-    fmt::print(out, "round    {}; {} interleaved repetitions\n", work.text(), plan.repeat);
-    std::fflush(out);
     plan.work = work;
+    print_round(flags, plan);
     plan.targets = &tensor_targets(work);
     all.push_back(measure(plan, [&](const Progress& now) { progress(now); }));
     progress.clear();

@@ -8,7 +8,6 @@
 
 #include "ferry/cli/bench_facts.h"
 #include "ferry/cli/bench_run.h"
-#include "ferry/cli/bench_setup.h"
 #include "ferry/cli/command_line.h"
 
 namespace ferry::cli {
@@ -31,19 +30,12 @@ const BenchDefaults& defaults_of(const Flags& flags) {
 }
 
 Result<Selection> selection_of(const Flags& flags) {
-  Selection selection;
-  const auto& defaults = defaults_of(flags);
-  selection.providers =
-      FERRY_TRY(names_in(flags.providers.empty() ? defaults.providers : flags.providers,
-                         {"shm", "tcp", "verbs"}, "--providers"));
-  selection.against =
-      FERRY_TRY(names_in(flags.against.empty() ? defaults.against : flags.against,
-                         {"memcpy", "socket", "grpc", "ucx", "perftest"}, "--against"));
+  auto selection = FERRY_TRY(
+      selection_for(flags, defaults_of(flags), {"memcpy", "socket", "grpc", "ucx", "perftest"}));
   // The targets speak of both ways to wait.
   const auto wait = flags.wait.empty() ? (flags.check ? "both" : "spin") : flags.wait;
   selection.spin = wait != "sleep";
   selection.sleep = wait != "spin";
-  selection.quick = flags.quick;
   return selection;
 }
 
@@ -87,10 +79,8 @@ Measurements measure_all(const Flags& flags, Plan plan, const ProgressLine& prog
 Result<int> run_transfer(const Flags& flags) {
   const auto plan = FERRY_TRY(transfer_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, defaults_of(flags))));
-  auto* out = output_of(flags);
-  for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
-  fmt::print(out, "round    {}; {} interleaved repetitions\n", plan.work.text(), plan.repeat);
-  std::fflush(out);
+  print_setup(flags);
+  print_round(flags, plan);
   InterruptGuard guard;
   const ProgressLine progress;
   const auto measured = measure_all(flags, plan, progress);

@@ -27,11 +27,6 @@ constexpr double kWarmShare = 0.2;
 
 Deadline server_patience() { return Deadline::after(kServerPatience); }
 
-// Of one call of one client: no two alike.
-std::uint64_t call_mark(std::uint64_t call, std::uint64_t client) {
-  return call * Team::kMost + client;
-}
-
 void check_marks(const Message& message, std::uint64_t bytes, std::uint64_t mark) {
   if (message.bytes() != bytes || bench::missing_stamps(message.parts(), bytes, mark) > 0)
     throw bench::Failure("WRONG DATA: a message lacks its marks");
@@ -82,7 +77,7 @@ class CallServer {
   bool answer_one(Served& client) {
     auto request = need(client.box->receive(server_patience()));
     if (request.bytes() == kGoodByeBytes) return false;
-    const auto mark = call_mark(++client.calls, client.id);
+    const auto mark = bench::call_mark(++client.calls, client.id);
     check_marks(request, bytes_, mark);
     need(request.release());
     bench::stamp(answer_, mark);
@@ -112,31 +107,20 @@ class CallClient {
     need(box_->send_and_wait(std::as_bytes(std::span(&id_, 1)), server_patience()));
   }
 
-  // Calls until the end; how many of them began between the two times.
-  double calls_within(double begin_ns, double end_ns) {
-    double count = 0;
-    for (;;) {
-      const auto now = static_cast<double>(now_ns());
-      if (now >= end_ns) return count;
-      call();
-      if (now >= begin_ns) ++count;
-    }
-  }
-
   void say_good_bye() {
     const std::array<std::byte, kGoodByeBytes> word{};
     need(box_->send_and_wait(word, server_patience()));
   }
 
- private:
   void call() {
-    const auto mark = call_mark(++calls_, id_);
+    const auto mark = bench::call_mark(++calls_, id_);
     bench::stamp(request_, mark);
     const auto deadline = server_patience();
     need(box_->send_and_wait(request_, deadline));
     check_marks(need(box_->receive(deadline)), kAnswerBytes, mark);
   }
 
+ private:
   const std::uint64_t id_;
   Device device_;
   Channel channel_;
@@ -160,7 +144,8 @@ void take_part_in_calls(Team& team, int me, const fabric::Options& options,
   team.meet();
   // The same for all clients, whenever each of them gets a core.
   const auto begin = team.reported(0) + setting.seconds * kWarmShare * 1e9;
-  const auto count = client.calls_within(begin, begin + setting.seconds * 1e9);
+  const auto count =
+      bench::calls_within(begin, begin + setting.seconds * 1e9, [&] { client.call(); });
   team.report(static_cast<std::size_t>(me), count / setting.seconds);
   client.say_good_bye();
   // Nobody leaves while another still needs it.

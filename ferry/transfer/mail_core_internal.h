@@ -309,7 +309,6 @@ class MailCore {
   std::vector<RemoteWord> peer_words_ FERRY_GUARDED_BY(lock);
   std::vector<bool> index_in_use_ FERRY_GUARDED_BY(lock);  // the peer's
   std::uint64_t heard_ FERRY_GUARDED_BY(lock) = 0;         // announcements
-  std::uint64_t messages_in_ FERRY_GUARDED_BY(lock) = 0;
   std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);  // an announcement, out of reach
   std::unordered_map<std::uint64_t, std::span<std::byte>> maps_by_key_ FERRY_GUARDED_BY(lock);
 

@@ -103,8 +103,8 @@ struct SharedWriter::Core {
 
 Result<SharedWriter> SharedWriter::open(fabric::Device& device, const tensor::Spec& spec,
                                         SharedOptions options) {
-  auto layout =
-      FERRY_TRY(SharedLayout::of(options.versions, options.readers, FERRY_TRY(spec.bytes())));
+  const auto bytes = FERRY_TRY(spec.bytes());
+  auto layout = FERRY_TRY(SharedLayout::of(options.versions, options.readers, bytes));
   auto region = FERRY_TRY(device.allocate(layout.bytes(), fabric::Rights::kReadWrite));
   return SharedWriter(std::make_unique<Core>(device, spec, std::move(region), layout));
 }

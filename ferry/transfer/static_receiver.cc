@@ -7,7 +7,7 @@
 namespace ferry::transfer {
 
 struct StaticReceiver::Core final : Arrival::Owner {
-  Core(Landing slots, const Ticket& made) : landing(std::move(slots)), ticket(made) {}
+  Core(Landing places, const Ticket& made) : landing(std::move(places)), ticket(made) {}
 
   Status let_go(std::uint64_t sequence, std::uint64_t slot) override {
     return landing.acknowledge(static_cast<std::uint32_t>(slot), sequence);
@@ -21,7 +21,8 @@ struct StaticReceiver::Core final : Arrival::Owner {
 
 Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Channel& channel,
                                             const tensor::Spec& spec, ReceiverOptions options) {
-  auto layout = FERRY_TRY(Layout::of(options.slots, FERRY_TRY(spec.bytes())));
+  const auto bytes = FERRY_TRY(spec.bytes());
+  auto layout = FERRY_TRY(Layout::of(options.slots, bytes));
   auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
   auto ticket = landing.ticket(Protocol::kStatic, device, spec, options.spins);
   auto core = std::make_unique<Core>(std::move(landing), ticket);

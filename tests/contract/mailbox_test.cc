@@ -193,7 +193,7 @@ TEST_P(MailBothWays, BothSendMoreThanEveryBufferAndOnlyWait) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, MailBothWays, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "Registered" : "Ordinary"; });
+                         [](const auto& test) { return test.param ? "Registered" : "Ordinary"; });
 
 TEST_F(Mailboxes, AReceiverThatTakesNothingStopsItsSender) {
   open();

@@ -171,9 +171,9 @@ TEST_P(SharedModes, NothingIsTornOrLostUnderWay) {
 }
 INSTANTIATE_TEST_SUITE_P(All, SharedModes,
                          ::testing::Values(WaitMode::kSpin, WaitMode::kSleep, WaitMode::kAdaptive),
-                         [](const auto& info) {
-                           return info.param == WaitMode::kSpin    ? "Spinning"
-                                  : info.param == WaitMode::kSleep ? "Sleeping"
+                         [](const auto& test) {
+                           return test.param == WaitMode::kSpin    ? "Spinning"
+                                  : test.param == WaitMode::kSleep ? "Sleeping"
                                                                    : "Adaptive";
                          });
 
