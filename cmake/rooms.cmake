@@ -1,14 +1,17 @@
-# One library from all rooms. A room is a folder below ferry/; its files are picked up by name:
-# x.h and x.cc belong to the library, x_test.cc to the unit tests, x_fuzz.cc to the fuzz targets.
+# Two libraries: one that moves tensors, and one that trains on top of it and needs oneDNN. A room is a
+# folder below ferry/; its files are picked up by name: x.h and x.cc belong to the room's library,
+# x_test.cc to its unit tests, x_fuzz.cc to the fuzz targets.
 
 set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric transfer)
+set(FERRY_TRAIN_ROOMS math graph ops)
 
 # What the library uses and its users need not see. Tests and private headers do.
 set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::VERBS)
 
+# The files of the rooms named after the suffix.
 function(ferry_room_files out suffix)
   set(files)
-  foreach(room ${FERRY_LIBRARY_ROOMS})
+  foreach(room ${ARGN})
     file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/${room}/*${suffix})
     list(APPEND files ${found})
   endforeach()
@@ -28,7 +31,7 @@ function(ferry_public_headers out)
 endfunction()
 
 function(ferry_library)
-  ferry_room_files(sources .cc)
+  ferry_room_files(sources .cc ${FERRY_LIBRARY_ROOMS})
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   ferry_public_headers(headers)
   add_library(tensorferry STATIC ${sources})
@@ -38,6 +41,14 @@ function(ferry_library)
   target_compile_definitions(tensorferry PUBLIC FMT_SHARED SPDLOG_SHARED_LIB SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL)
   target_link_libraries(tensorferry PUBLIC fmt::fmt spdlog::spdlog tl::expected Threads::Threads
     PRIVATE ${FERRY_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+endfunction()
+
+function(ferry_train_library)
+  ferry_room_files(sources .cc ${FERRY_TRAIN_ROOMS})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(tensorferry_train STATIC ${sources})
+  target_link_libraries(tensorferry_train PUBLIC tensorferry
+    PRIVATE dnnl nlohmann_json::nlohmann_json)
 endfunction()
 
 # Target check_headers: every header compiles alone, and twice in one file. One that its own x.cc includes
@@ -67,12 +78,12 @@ endfunction()
 
 # Target fuzzers: one libFuzzer program for each x_fuzz.cc.
 function(ferry_fuzzers)
-  ferry_room_files(sources _fuzz.cc)
+  ferry_room_files(sources _fuzz.cc ${FERRY_LIBRARY_ROOMS} ${FERRY_TRAIN_ROOMS})
   add_custom_target(fuzzers)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
     add_executable(${name} ${source})
-    target_link_libraries(${name} PRIVATE tensorferry ${FERRY_PRIVATE_LIBRARIES})
+    target_link_libraries(${name} PRIVATE tensorferry_train ${FERRY_PRIVATE_LIBRARIES})
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
     add_dependencies(fuzzers ${name})

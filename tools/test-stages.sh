@@ -21,6 +21,7 @@ stages=(
 # name | seconds | stages | command, from the build's bin folder. Time is tripled under a sanitizer.
 programs=(
   "unit          | 120 | release asan tsan | ferry_unit_tests"
+  "train         | 240 | release asan tsan | ferry_train_tests"
   "contract fake | 120 | release           | ferry_contract_tests --provider=fake"
   "contract shm  | 240 | release           | ferry_contract_tests --provider=shm"
   "contract tcp  | 240 | release           | ferry_contract_tests --provider=tcp"
@@ -68,7 +69,7 @@ stage_headers() {
 run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
-  build "$preset" ferry ferry_unit_tests ferry_contract_tests ferry_process_tests \
+  build "$preset" ferry ferry_unit_tests ferry_train_tests ferry_contract_tests ferry_process_tests \
     ferry_cli_tests ferry_round_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")
@@ -111,7 +112,7 @@ stage_scripts() {
   done
 }
 
-stage_clang() { build clang-tsa tensorferry && pass; }
+stage_clang() { build clang-tsa tensorferry tensorferry_train && pass; }
 
 # Two targets at a time: a libFuzzer program is one thread.
 stage_fuzz() {
