@@ -17,11 +17,8 @@ class Registry {
   }
 
   Registry() {
-    for (auto& def : standard_ops()) {
-      auto name = def.name;
-      const auto added = ops_.emplace(std::move(name), std::move(def)).second;
-      FERRY_ASSERT(added, "no two of the library's operators share a name");
-    }
+    add_own(standard_ops());
+    add_own(transfer_ops());
   }
   const OpDef* find(std::string_view name) {
     const std::lock_guard hold(mutex_);
@@ -37,6 +34,11 @@ class Registry {
   }
 
  private:
+  void add_own(std::vector<OpDef> defs) {
+    for (auto& def : defs)
+      FERRY_ASSERT(add(std::move(def)), "no two of the library's operators share a name");
+  }
+
   std::mutex mutex_;
   std::map<std::string, OpDef, std::less<>> ops_;
 };
