@@ -18,6 +18,8 @@ Transfer& Transfer::operator=(Transfer&& other) noexcept {
   return *this;
 }
 
+bool Transfer::pending() const { return op_->state() == OpState::kPending; }
+
 bool Transfer::poll_pending() {
   if (op_->state() == OpState::kPending) {
     op_->loop_->note_user();

@@ -45,6 +45,8 @@ class [[nodiscard]] Transfer {
 
   // True once the operation has ended; makes a little progress. Never blocks.
   bool poll() { return op_ == nullptr || poll_pending(); }
+  // The same as a plain look, without progress: for the condition of a Device::wait_until().
+  bool ended() const { return op_ == nullptr || !pending(); }
   // Makes progress until the operation has ended (it has a deadline, so it does), and says how.
   Status wait(WaitMode mode = WaitMode::kAdaptive) {
     if (op_ == nullptr && error_ == nullptr) return {};
@@ -57,6 +59,7 @@ class [[nodiscard]] Transfer {
   std::uint64_t value() const { return value_; }
 
  private:
+  bool pending() const;
   bool poll_pending();
   Status wait_pending(WaitMode mode);
   void settle();  // copies the outcome out of the ended operation and gives it back

@@ -233,6 +233,10 @@ const Ticket& DynamicReceiver::ticket() const { return core_->ticket; }
 
 Result<bool> DynamicReceiver::ready() { return core_->advance(); }
 
+bool DynamicReceiver::stirs() const {
+  return core_->reading ? core_->read.ended() : core_->current || core_->landing->stirs();
+}
+
 Result<Arrival> DynamicReceiver::receive(Deadline deadline, fabric::WaitMode mode) {
   if (core_->broken)
     return fail(Code::kFailedPrecondition, "an earlier read on this edge failed; open it anew");

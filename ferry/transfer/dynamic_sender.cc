@@ -72,14 +72,14 @@ struct DynamicSender::Core {
     return launch.move_to(ticket);
   }
 
-  // The slot of the next tensor is free, and the receiver's offer was taken.
-  Status prepare(Deadline deadline) {
+  // Whether the slot of the next tensor is free; then the receiver's offer was taken too.
+  Result<bool> prepare() {
     for (;;) {
-      if (!FERRY_TRY(launch.free())) FERRY_TRY(launch.wait_free(deadline));
+      if (!FERRY_TRY(launch.free())) return false;
       let_go_of_slot();
       auto before = launch.next();
       FERRY_TRY(take_offer());
-      if (launch.next() == before) return {};
+      if (launch.next() == before) return true;
     }
   }
   // Whoever had the next tensor's slot, which is free, was let go of.
@@ -95,61 +95,111 @@ struct DynamicSender::Core {
   }
 
   Status publish_in_place(const tensor::Tensor& tensor) {
-    auto wire = metadata_of(tensor).to_wire();
+    wire = metadata_of(tensor).to_wire();
     std::memcpy(launch.body().data() + pad(), wire.data(), wire.size());
     ++stats.in_place;
     return launch.publish();
   }
 
   // Payload, metadata and flag are next to each other in the buffer as in the slot: one write.
-  Status send_together(const Buffer& buffer, const Metadata& metadata, Deadline deadline) {
+  void begin_together(const Buffer& buffer, const Metadata& metadata, Deadline deadline) {
     auto padded = align_up(metadata.bytes, 64);
-    auto wire = metadata.to_wire();
+    wire = metadata.to_wire();
     std::memcpy(buffer.bytes.data() + padded, wire.data(), wire.size());
     ++stats.writes;
-    auto sent = launch.write_to_end(buffer.bytes.first(padded + kTail), {.deadline = deadline})
-                    .wait(options.mode);
-    pool.give(buffer.index);
-    return sent;
+    written = launch.write_to_end(buffer.bytes.first(padded + kTail), {.deadline = deadline});
+    writing = buffer;
   }
 
   // The receiver reads it, or uses it where it is: the buffer is busy until it says so.
-  Status send_for_reading(const Buffer& buffer, Metadata metadata, Deadline deadline) {
+  void begin_for_reading(const Buffer& buffer, Metadata metadata, Deadline deadline) {
     metadata.where = Metadata::Where::kSender;
     metadata.region = buffer.remote;
-    auto wire = metadata.to_wire();
+    wire = metadata.to_wire();
     held[launch.slot()] = buffer;
     ++stats.writes;
-    return launch.write(wire, pad(), {.deadline = deadline}).wait(options.mode);
+    written = launch.write(wire, pad(), {.deadline = deadline});
   }
 
   // From foreign memory straight into the pad, then the metadata.
-  Status send_apart(const tensor::Tensor& tensor, Deadline deadline) {
+  void begin_apart(const tensor::Tensor& tensor, Deadline deadline) {
     auto metadata = metadata_of(tensor);
-    auto wire = metadata.to_wire();
-    auto payload = launch.write_ahead(tensor.bytes(), pad() - align_up(metadata.bytes, 64),
-                                      {.deadline = deadline});
+    wire = metadata.to_wire();
+    ahead = launch.write_ahead(tensor.bytes(), pad() - align_up(metadata.bytes, 64),
+                               {.deadline = deadline});
     stats.writes += 2;
-    auto sent = launch.write(wire, pad(), {.deadline = deadline}).wait(options.mode);
-    auto arrived = payload.wait(options.mode);
-    return arrived ? sent : arrived;
+    written = launch.write(wire, pad(), {.deadline = deadline});
   }
 
-  Status send_foreign(const tensor::Tensor& tensor, Deadline deadline) {
+  Status begin_foreign(const tensor::Tensor& tensor, Deadline deadline) {
     auto bytes = tensor.bytes();
-    if (fits(bytes.size()) && bytes.size() > kCopyUpTo) return send_apart(tensor, deadline);
+    if (fits(bytes.size()) && bytes.size() > kCopyUpTo) {
+      begin_apart(tensor, deadline);
+      return {};
+    }
     auto buffer = FERRY_TRY(take_buffer(bytes.size()));
     if (!bytes.empty()) std::memcpy(buffer.bytes.data(), bytes.data(), bytes.size());
     ++stats.copies;
-    return send_buffer(buffer, tensor, deadline);
+    begin_buffer(buffer, tensor, deadline);
+    return {};
   }
 
-  Status send_buffer(const Buffer& buffer, const tensor::Tensor& tensor, Deadline deadline) {
+  void begin_buffer(const Buffer& buffer, const tensor::Tensor& tensor, Deadline deadline) {
     auto metadata = metadata_of(tensor);
-    return fits(metadata.bytes) ? send_together(buffer, metadata, deadline)
-                                : send_for_reading(buffer, metadata, deadline);
+    if (fits(metadata.bytes)) {
+      begin_together(buffer, metadata, deadline);
+    } else {
+      begin_for_reading(buffer, metadata, deadline);
+    }
   }
 
+  // The tensor is on its way, or was refused. There is a slot for it, unless it is in it already.
+  Status begin(const tensor::Tensor& tensor, Deadline deadline) {
+    bool in_place = is_in_pad(tensor);
+    given_pad = nullptr;
+    Status begun;
+    if (in_place) {
+      begun = publish_in_place(tensor);
+    } else if (is_given(tensor)) {
+      begin_buffer(*std::exchange(given, {}), tensor, deadline);
+    } else {
+      begun = begin_foreign(tensor, deadline);
+    }
+    broken = !begun;
+    return begun;
+  }
+  bool ended() { return written.poll() && ahead.poll(); }
+  Status end() {
+    auto sent = std::exchange(written, {}).wait(options.mode);
+    auto arrived = std::exchange(ahead, {}).wait(options.mode);
+    if (writing) pool.give(std::exchange(writing, {})->index);
+    broken = !sent || !arrived;
+    FERRY_TRY(std::move(arrived));
+    FERRY_TRY(std::move(sent));
+    ++stats.tensors;
+    return {};
+  }
+
+  void settle() { (void)end(); }
+  Status check(const tensor::Tensor& tensor) const {
+    if (broken)
+      return fail(Code::kFailedPrecondition,
+                  "an earlier send on this edge failed; open it anew with a new ticket");
+    if (!ticket.spec.admits(tensor.spec()))
+      return fail(Code::kInvalidArgument, "the edge carries {}, not {}", ticket.spec.to_string(),
+                  tensor.spec().to_string());
+    return {};
+  }
+  bool is_in_pad(const tensor::Tensor& tensor) const {
+    return given_pad != nullptr && tensor.data() == given_pad;
+  }
+  // No slot is free: is there still somebody who could let go of one?
+  Status check_receiver() const {
+    if (launch.channel().alive()) return {};
+    auto waited = launch.wait_free({});
+    if (!waited && waited.error().code() == Code::kDeadlineExceeded) return {};
+    return waited;
+  }
   bool is_given(const tensor::Tensor& tensor) const {
     return given && tensor.data() == given->bytes.data();
   }
@@ -161,6 +211,12 @@ struct DynamicSender::Core {
   std::vector<std::optional<Buffer>> held;  // by slot: until the tensor there is let go of
   std::optional<Buffer> given;              // by output()
   std::byte* given_pad = nullptr;           // or this, in the receiver
+  // Of the tensor that is under way.
+  Metadata::Wire wire;
+  fabric::Transfer ahead;
+  fabric::Transfer written;
+  std::optional<Buffer> writing;
+  bool under_way = false;
   std::uint64_t offers = 0;
   bool broken = false;
   EdgeStats stats;
@@ -182,7 +238,9 @@ Result<DynamicSender> DynamicSender::open(fabric::Device& device, fabric::Channe
 DynamicSender::DynamicSender(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 DynamicSender::DynamicSender(DynamicSender&&) noexcept = default;
 DynamicSender& DynamicSender::operator=(DynamicSender&&) noexcept = default;
-DynamicSender::~DynamicSender() = default;
+DynamicSender::~DynamicSender() {
+  if (core_ != nullptr && core_->under_way) core_->settle();
+}
 
 Result<tensor::Tensor> DynamicSender::output(const tensor::Spec& spec) {
   if (!core_->ticket.spec.admits(spec))
@@ -208,27 +266,35 @@ bool DynamicSender::output_in_place() const { return core_->given_pad != nullptr
 Result<bool> DynamicSender::ready() { return core_->launch.free(); }
 
 Status DynamicSender::send(const tensor::Tensor& tensor, Deadline deadline) {
-  if (core_->broken)
-    return fail(Code::kFailedPrecondition,
-                "an earlier send on this edge failed; open it anew with a new ticket");
-  if (!core_->ticket.spec.admits(tensor.spec()))
-    return fail(Code::kInvalidArgument, "the edge carries {}, not {}",
-                core_->ticket.spec.to_string(), tensor.spec().to_string());
-  bool in_place = core_->given_pad != nullptr && tensor.data() == core_->given_pad;
-  if (!in_place) FERRY_TRY(core_->prepare(deadline));
-  Status sent;
-  if (in_place) {
-    sent = core_->publish_in_place(tensor);
-  } else if (core_->is_given(tensor)) {
-    sent = core_->send_buffer(*std::exchange(core_->given, {}), tensor, deadline);
-  } else {
-    sent = core_->send_foreign(tensor, deadline);
+  auto& core = *core_;
+  FERRY_TRY(core.check(tensor));
+  if (!core.is_in_pad(tensor))
+    while (!FERRY_TRY(core.prepare())) FERRY_TRY(core.launch.wait_free(deadline));
+  FERRY_TRY(core.begin(tensor, deadline));
+  return core.end();
+}
+
+Result<bool> DynamicSender::start(const tensor::Tensor& tensor) {
+  auto& core = *core_;
+  FERRY_TRY(core.check(tensor));
+  if (!core.is_in_pad(tensor) && !FERRY_TRY(core.prepare())) {
+    FERRY_TRY(core.check_receiver());
+    return false;
   }
-  core_->given_pad = nullptr;
-  core_->broken = !sent;
-  FERRY_TRY(std::move(sent));
-  ++core_->stats.tensors;
-  return {};
+  FERRY_TRY(core.begin(tensor, {}));
+  core.under_way = true;
+  return true;
+}
+
+Result<bool> DynamicSender::finished() {
+  if (!core_->ended()) return false;
+  core_->under_way = false;
+  FERRY_TRY(core_->end());
+  return true;
+}
+
+bool DynamicSender::stirs() const {
+  return core_->under_way ? core_->written.ended() && core_->ahead.ended() : core_->launch.stirs();
 }
 
 Status DynamicSender::drain(Deadline deadline) {

@@ -33,6 +33,9 @@ class DynamicReceiver {
 
   // Whether receive() would return at once; starts the read of a large tensor. Never blocks.
   Result<bool> ready();
+  // Whether ready() might say more than last time: a plain look, for the condition of a
+  // Device::wait_until().
+  bool stirs() const;
   // The next tensor. Failures as of StaticReceiver::receive(); kDataLoss also for metadata that the
   // edge does not admit.
   Result<Arrival> receive(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
@@ -55,6 +58,7 @@ class DynamicSender {
                                     SenderOptions options = {});
   DynamicSender(DynamicSender&&) noexcept;
   DynamicSender& operator=(DynamicSender&&) noexcept;
+  // Waits for what is still being written.
   ~DynamicSender();
 
   // Where a tensor like this is best produced: the receiver's pad itself where the path maps it, it
@@ -70,6 +74,14 @@ class DynamicSender {
   // does not let go of: nothing was sent, and send() may be called again. After any other failure
   // the edge is opened anew.
   Status send(const tensor::Tensor& tensor, Deadline deadline);
+  // The same without waiting: false if no slot is free, and nothing was done. The tensor's memory
+  // is the edge's until finished() says true, and so is the edge: no other call but those two.
+  Result<bool> start(const tensor::Tensor& tensor);
+  // Whether what start() has begun has ended; a failure of it is told once.
+  Result<bool> finished();
+  // Whether start(), or finished() while a tensor is under way, might say more than last time: a
+  // plain look, for the condition of a Device::wait_until().
+  bool stirs() const;
   // Waits until the receiver has let go of every tensor that was sent.
   Status drain(Deadline deadline);
   EdgeStats stats() const;

@@ -43,6 +43,10 @@ class Landing {
   std::uint64_t before() const {
     return expected_ >= first_ + layout_.slots ? expected_ - layout_.slots : 0;
   }
+  // Whether it is, or nothing will come any more: a plain look.
+  bool stirs() const {
+    return __atomic_load_n(flag_word(), __ATOMIC_RELAXED) >= expected_ || !channel_->alive();
+  }
   // Waits for it.
   Status wait(Deadline deadline, fabric::WaitMode mode) const {
     FERRY_TRY(channel_->wait_flag(reinterpret_cast<const std::byte*>(flag_word()), expected_,

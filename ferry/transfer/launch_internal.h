@@ -35,6 +35,11 @@ class Launch {
   // The word that free() looks at, and what it holds while the slot is not free.
   const std::uint64_t* free_word() const { return word(slot_); }
   std::uint64_t busy_value() const { return layout_.before(layout_.before(next_)); }
+  // Whether it is, or the receiver is gone: a plain look.
+  bool stirs() const {
+    return __atomic_load_n(word(slot_), __ATOMIC_RELAXED) >= layout_.before(next_) ||
+           !channel_->alive();
+  }
   // Waits for it. kDeadlineExceeded names the tensor that is not let go of.
   Status wait_free(Deadline deadline) const;
   // Waits until every tensor that was sent was let go of.

@@ -40,6 +40,8 @@ const Ticket& StaticReceiver::ticket() const { return core_->ticket; }
 
 Result<bool> StaticReceiver::ready() { return core_->landing.arrived(); }
 
+bool StaticReceiver::stirs() const { return core_->landing.stirs(); }
+
 Result<Arrival> StaticReceiver::receive(Deadline deadline, fabric::WaitMode mode) {
   auto& landing = core_->landing;
   FERRY_TRY(landing.wait(deadline, mode));

@@ -36,6 +36,23 @@ struct StaticSender::Core {
     if (FERRY_TRY(launch.free())) return {};
     return launch.wait_free(deadline);
   }
+  // No slot is free: is there still somebody who could let go of one?
+  Status check_receiver() const {
+    if (launch.channel().alive()) return {};
+    auto waited = launch.wait_free({});
+    if (!waited && waited.error().code() == Code::kDeadlineExceeded) return {};
+    return waited;
+  }
+  bool is_given(const tensor::Tensor& tensor) const {
+    return given != nullptr && tensor.bytes().data() == given->bytes().data() &&
+           tensor.bytes().size() == given->bytes().size();
+  }
+  void settle() { (void)flight.wait(options.mode); }
+  void count(bool in_place) {
+    given = nullptr;
+    ++stats.tensors;
+    stats.in_place += in_place ? 1 : 0;
+  }
   fabric::Transfer write(const tensor::Tensor& tensor, Deadline deadline) {
     ++stats.writes;
     bool mine = staged && tensor.data() == staged.data() && launch.layout().body % 8 == 0;
@@ -53,6 +70,8 @@ struct StaticSender::Core {
   fabric::Region staged;
   tensor::Tensor in_staging;
   const tensor::Tensor* given = nullptr;  // what output() gave
+  fabric::Transfer flight;                // of what start() has begun
+  bool under_way = false;
   bool broken = false;
   EdgeStats stats;
 };
@@ -73,7 +92,9 @@ Result<StaticSender> StaticSender::open(fabric::Device& device, fabric::Channel&
 StaticSender::StaticSender(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 StaticSender::StaticSender(StaticSender&&) noexcept = default;
 StaticSender& StaticSender::operator=(StaticSender&&) noexcept = default;
-StaticSender::~StaticSender() = default;
+StaticSender::~StaticSender() {
+  if (core_ != nullptr && core_->under_way) core_->settle();
+}
 
 // Once given it stays the same until it is sent, also if the slot is let go of meanwhile.
 Result<tensor::Tensor> StaticSender::output() {
@@ -97,19 +118,46 @@ Result<bool> StaticSender::ready() { return core_->launch.free(); }
 
 Status StaticSender::send(const tensor::Tensor& tensor, Deadline deadline) {
   auto& core = *core_;
-  bool own = core.given != nullptr && tensor.bytes().data() == core.given->bytes().data() &&
-             tensor.bytes().size() == core.given->bytes().size();
+  bool own = core.is_given(tensor);
   FERRY_TRY(core.check(tensor, own));
   bool in_place = own && core.given != &core.in_staging;
   if (!in_place) FERRY_TRY(core.wait_free(deadline));
   auto sent =
       in_place ? core.launch.publish() : core.write(tensor, deadline).wait(core.options.mode);
-  core.given = nullptr;
+  core.count(in_place);
+  core.broken = !sent;
+  return sent;
+}
+
+Result<bool> StaticSender::start(const tensor::Tensor& tensor) {
+  auto& core = *core_;
+  bool own = core.is_given(tensor);
+  FERRY_TRY(core.check(tensor, own));
+  bool in_place = own && core.given != &core.in_staging;
+  if (!in_place && !FERRY_TRY(core.launch.free())) {
+    FERRY_TRY(core.check_receiver());
+    return false;
+  }
+  auto sent = in_place ? core.launch.publish() : Status();
+  if (!in_place) core.flight = core.write(tensor, {});
+  core.count(in_place);
+  core.under_way = true;
   core.broken = !sent;
   FERRY_TRY(std::move(sent));
-  ++core.stats.tensors;
-  core.stats.in_place += in_place ? 1 : 0;
-  return {};
+  return true;
+}
+
+Result<bool> StaticSender::finished() {
+  if (!core_->flight.poll()) return false;
+  auto sent = std::exchange(core_->flight, {}).wait(core_->options.mode);
+  core_->under_way = false;
+  core_->broken = !sent;
+  FERRY_TRY(std::move(sent));
+  return true;
+}
+
+bool StaticSender::stirs() const {
+  return core_->under_way ? core_->flight.ended() : core_->launch.stirs();
 }
 
 Status StaticSender::drain(Deadline deadline) { return core_->launch.wait_all(deadline); }

@@ -24,6 +24,9 @@ class StaticReceiver {
 
   // Whether receive() would return at once. Never blocks.
   Result<bool> ready();
+  // Whether ready() might say more than last time: a plain look, for the condition of a
+  // Device::wait_until().
+  bool stirs() const;
   // The next tensor. kDeadlineExceeded if none comes, kUnavailable if the sender is gone, kDataLoss
   // if it broke the protocol: then the edge is opened anew, with a new ticket.
   Result<Arrival> receive(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
@@ -60,6 +63,14 @@ class StaticSender {
   // tensor that the receiver does not let go of: nothing was sent, and send() may be called again.
   // After any other failure the edge is opened anew.
   Status send(const tensor::Tensor& tensor, Deadline deadline);
+  // The same without waiting: false if no slot is free, and nothing was done. The tensor's memory
+  // is the edge's until finished() says true, and so is the edge: no other call but those two.
+  Result<bool> start(const tensor::Tensor& tensor);
+  // Whether what start() has begun has ended; a failure of it is told once.
+  Result<bool> finished();
+  // Whether start(), or finished() while a tensor is under way, might say more than last time: a
+  // plain look, for the condition of a Device::wait_until().
+  bool stirs() const;
   // Waits until the receiver has let go of every tensor that was sent.
   Status drain(Deadline deadline);
   EdgeStats stats() const;
