@@ -71,6 +71,11 @@ Expr Builder::add(std::string_view op, std::vector<Expr> inputs, Attributes attr
   std::vector<Output> outputs;
   for (const auto& input : inputs) {
     if (!input) return {};
+    if (input.builder() != this) {
+      note(Error(Code::kInvalidArgument, fmt::format("{} of tensors of two builders", op), 0,
+                 __FILE__, __LINE__));
+      return {};
+    }
     outputs.push_back(input.output());
   }
   return keep(graph_.add({.op = std::string(op),

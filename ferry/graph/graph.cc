@@ -12,6 +12,13 @@ std::vector<NodeId> waits_for(const Node& node) {
   return before;
 }
 
+// "2", "2 to 3", "1 or more".
+std::string arity_of(const OpDef& op) {
+  if (op.most_inputs == OpDef::kAnyNumber) return fmt::format("{} or more", op.least_inputs);
+  if (op.most_inputs == op.least_inputs) return fmt::format("{}", op.least_inputs);
+  return fmt::format("{} to {}", op.least_inputs, op.most_inputs);
+}
+
 // Some cycle among the nodes that could not be ordered, as "a -> b -> a".
 std::string cycle_among(const Graph& graph, const std::vector<std::uint32_t>& missing) {
   NodeId at = 0;
@@ -50,11 +57,22 @@ Status Graph::check_edges(const NewNode& node) const {
   return {};
 }
 
-std::string Graph::free_name(const NewNode& node) const {
+Status Graph::check_updates(const NewNode& node, const OpDef& op) const {
+  for (std::uint32_t index = 0; index < op.updates; ++index) {
+    const auto& updated = nodes_[node.inputs[index].node];
+    if (updated.op->name != "Variable")
+      return fail(Code::kInvalidArgument,
+                  "node '{}' ({}) updates its input {}, and '{}' ({}) is no variable", node.name,
+                  node.op, index, updated.name, updated.op->name);
+  }
+  return {};
+}
+
+std::string Graph::free_name(const NewNode& node) {
   const auto& wanted = node.name.empty() ? node.op : node.name;
   auto name = wanted;
-  for (std::size_t number = 1; names_.find(name) != names_.end(); ++number)
-    name = fmt::format("{}_{}", wanted, number);
+  while (names_.find(name) != names_.end())
+    name = fmt::format("{}_{}", wanted, ++last_numbers_[wanted]);
   return name;
 }
 
@@ -66,8 +84,9 @@ Result<NodeId> Graph::add(NewNode node) {
                 node.name, node.op);
   FERRY_TRY(check_edges(node));
   if (node.inputs.size() < op->least_inputs || node.inputs.size() > op->most_inputs)
-    return fail(Code::kInvalidArgument, "node '{}': {} does not take {} inputs", node.name, node.op,
-                node.inputs.size());
+    return fail(Code::kInvalidArgument, "node '{}': {} takes {} inputs, not {}", node.name, node.op,
+                arity_of(*op), node.inputs.size());
+  FERRY_TRY(check_updates(node, *op));
   std::vector<tensor::Spec> inputs;
   for (const auto& input : node.inputs) inputs.push_back(spec(input));
   auto outputs = op->infer({inputs, node.attributes});

@@ -65,10 +65,13 @@ class Graph {
 
  private:
   Status check_edges(const NewNode& node) const;
-  std::string free_name(const NewNode& node) const;
+  Status check_updates(const NewNode& node, const OpDef& op) const;
+  std::string free_name(const NewNode& node);
 
   std::vector<Node> nodes_;
   std::map<std::string, NodeId, std::less<>> names_;
+  std::map<std::string, std::uint64_t, std::less<>>
+      last_numbers_;  // given to names that were taken
 };
 
 }  // namespace ferry::graph

@@ -12,4 +12,14 @@ std::vector<OpDef> standard_ops();
 // Those that partition() puts at the borders.
 std::vector<OpDef> transfer_ops();
 
+std::vector<OpDef> source_ops();
+std::vector<OpDef> element_ops();
+std::vector<OpDef> shape_ops();
+std::vector<OpDef> reduction_ops();
+std::vector<OpDef> image_ops();
+std::vector<OpDef> normal_ops();
+std::vector<OpDef> class_ops();
+std::vector<OpDef> recurrent_ops();
+std::vector<OpDef> update_ops();
+
 }  // namespace ferry::graph
