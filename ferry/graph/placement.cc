@@ -23,31 +23,23 @@ std::map<NodeId, NodeId> owners_of_slots(const Graph& graph) {
   return owners;
 }
 
-// The tasks of a job, one after the other.
+// The tasks for variables, one after the other.
 class Turns {
  public:
-  Turns(std::string job, std::size_t tasks) : job_(std::move(job)), tasks_(tasks) {}
-  Task next() { return {job_, static_cast<std::uint32_t>(next_++ % tasks_)}; }
+  Turns(const ClusterSpec& cluster, const PlacementOptions& options)
+      : options_(options), tasks_(cluster.tasks(options.variables_job)) {}
+
+  std::string next() {
+    if (tasks_ == 0) return options_.default_task.to_string();
+    const auto index = static_cast<std::uint32_t>(next_++ % tasks_);
+    return Task{options_.variables_job, index}.to_string();
+  }
 
  private:
-  std::string job_;
+  const PlacementOptions& options_;
   std::size_t tasks_;
   std::size_t next_ = 0;
 };
-
-void place_variables(Graph& graph, Turns turns) {
-  const auto owners = owners_of_slots(graph);
-  for (const bool slots : {false, true}) {
-    for (NodeId id = 0; id < graph.size(); ++id) {
-      const auto owner = owners.find(id);
-      const auto& node = graph.node(id);
-      if (node.op->name != "Variable" || !node.task.empty() || (owner != owners.end()) != slots)
-        continue;
-      auto task = slots ? graph.node(owner->second).task : std::string();
-      graph.place(id, task.empty() ? turns.next().to_string() : std::move(task));
-    }
-  }
-}
 
 Status check_task(const Node& node, const ClusterSpec& cluster) {
   if (node.task.empty())
@@ -93,9 +85,23 @@ std::size_t ClusterSpec::tasks(const std::string& job) const {
   return found == jobs.end() ? 0 : found->second.size();
 }
 
+void place_variables(Graph& graph, const ClusterSpec& cluster, const PlacementOptions& options) {
+  Turns turns(cluster, options);
+  const auto owners = owners_of_slots(graph);
+  for (const bool slots : {false, true}) {
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      const auto owner = owners.find(id);
+      const auto& node = graph.node(id);
+      if (node.op->name != "Variable" || !node.task.empty() || (owner != owners.end()) != slots)
+        continue;
+      auto task = slots ? graph.node(owner->second).task : std::string();
+      graph.place(id, task.empty() ? turns.next() : std::move(task));
+    }
+  }
+}
+
 Status place(Graph& graph, const ClusterSpec& cluster, const PlacementOptions& options) {
-  const auto tasks = cluster.tasks(options.variables_job);
-  if (tasks > 0) place_variables(graph, Turns(options.variables_job, tasks));
+  place_variables(graph, cluster, options);
   const auto rest = options.default_task.to_string();
   // Variables come before their updates.
   for (NodeId id = 0; id < graph.size(); ++id) {

@@ -40,10 +40,13 @@ struct PlacementOptions {
   std::string variables_job = "ps";
 };
 
-// Puts what is not placed yet somewhere: variables in turn on the tasks of the job for variables,
-// in the order in which they were made; an optimizer's variables and updates beside what they
-// update; all else, and variables where there is no such job, on the default task. Ends as
-// check_placed() does.
+// Puts variables that are not placed yet somewhere: in turn on the tasks of the job for variables,
+// in the order in which they were made, and all on the default task where there is no such job. An
+// optimizer's variables are beside the one that they are for.
+void place_variables(Graph& graph, const ClusterSpec& cluster,
+                     const PlacementOptions& options = {});
+// Then updates beside what they update, and all else on the default task. Ends as check_placed()
+// does.
 Status place(Graph& graph, const ClusterSpec& cluster, const PlacementOptions& options = {});
 
 // kInvalidArgument names a node that is on no task, on one that the cluster does not have, or that
