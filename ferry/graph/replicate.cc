@@ -24,6 +24,7 @@ class Replicator {
   // What flows from each worker's loss to each variable.
   Status add_gradients() {
     place_variables(made_.graph, options_.cluster, placement_);
+    if (options_.look_up_beside_tables) place_lookups();
     for (const auto& node : made_.graph.nodes())
       if (node.op->name == "Variable") variables_.push_back({&builder_, {node.id, 0}});
     for (std::size_t number = 0; number < losses_.size(); ++number) {
@@ -82,6 +83,15 @@ class Replicator {
     if (node.op->updates > 0) worker.updates.push_back(node.id);
     if (node.op->name == "Input")
       worker.inputs[node.name.substr(worker_name(number).size() + 1)] = node.id;
+  }
+
+  void place_lookups() {
+    auto& graph = made_.graph;
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      if (graph.node(id).op->name != "Embedding") continue;
+      const auto& table = graph.node(graph.node(id).inputs[0].node);
+      if (table.op->name == "Variable") graph.place(id, table.task);
+    }
   }
 
   void update_together(std::size_t variable) {

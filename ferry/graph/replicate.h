@@ -32,6 +32,8 @@ struct ReplicateOptions {
   // One update of each variable with the mean of all workers' gradients; else each worker's
   // gradients update it as they come.
   bool synchronous = true;
+  // Tables are looked up where they are, so that rows and not tables cross to the workers.
+  bool look_up_beside_tables = true;
 };
 
 // A data-parallel program, placed on its tasks. Workers are in the order of their tasks, and the

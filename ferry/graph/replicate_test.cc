@@ -64,6 +64,18 @@ TEST(Replicas, ShareVariablesAndUpdateThemTogether) {
   EXPECT_EQ(graph.node(update.inputs[1].node).task, update.task);
 }
 
+TEST(Replicas, LookTablesUpWhereTheyAre) {
+  auto options = two_of_each();
+  const auto beside = replicate(small_model, options);
+  options.look_up_beside_tables = false;
+  const auto apart = replicate(small_model, options);
+  ASSERT_TRUE(beside && apart);
+  for (const auto* name : {"worker1/Embedding", "worker1/gradients/EmbeddingGrad"}) {
+    EXPECT_EQ(beside->graph.node(*beside->graph.find(name)).task, "/job:ps/task:0");
+    EXPECT_EQ(apart->graph.node(*apart->graph.find(name)).task, "/job:worker/task:1");
+  }
+}
+
 TEST(Replicas, HaveInputsLossesAndMetricsOfTheirOwn) {
   const auto made = replicate(small_model, two_of_each());
   ASSERT_TRUE(made);
