@@ -13,8 +13,8 @@ constexpr std::uint8_t kNoDigit = 64;
 constexpr std::array<std::uint8_t, 256> kValues = [] {
   std::array<std::uint8_t, 256> values{};
   for (auto& value : values) value = kNoDigit;
-  for (std::uint8_t value = 0; value < kDigits.size(); ++value)
-    values.at(static_cast<std::uint8_t>(kDigits[value])) = value;
+  for (std::size_t value = 0; value < kDigits.size(); ++value)
+    values.at(static_cast<std::uint8_t>(kDigits[value])) = static_cast<std::uint8_t>(value);
   return values;
 }();
 

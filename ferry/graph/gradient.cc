@@ -76,9 +76,9 @@ std::optional<std::vector<Expr>> flowed_into(Builder& builder, NodeId id, Flows&
 Status flow_through(Builder& builder, NodeId id, const std::vector<bool>& touched, Flows& flows) {
   auto& graph = builder.graph();
   const auto inputs = graph.node(id).inputs;
-  std::vector<bool> wanted;
-  for (const auto& input : inputs)
-    wanted.push_back(touched[input.node] && has_slopes(graph.spec(input).type));
+  std::vector<bool> wanted(inputs.size());
+  for (std::size_t index = 0; index < inputs.size(); ++index)
+    wanted[index] = touched[inputs[index].node] && has_slopes(graph.spec(inputs[index]).type);
   if (std::count(wanted.begin(), wanted.end(), true) == 0) return {};
   const auto on = builder.on(graph.node(id).task);
   auto incoming = flowed_into(builder, id, flows);
