@@ -48,7 +48,25 @@ function(ferry_train_library)
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   add_library(tensorferry_train STATIC ${sources})
   target_link_libraries(tensorferry_train PUBLIC tensorferry
-    PRIVATE dnnl nlohmann_json::nlohmann_json)
+    PRIVATE dnnl gomp nlohmann_json::nlohmann_json)
+  # Rounding is the same whatever the instruction set; neither errno nor floating-point traps are looked at,
+  # which is what keeps a loop with a square root or a choice from becoming vector code.
+  target_compile_options(tensorferry_train PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    # At -O3, g++ 12 sees uses of empty optionals that there are not; at -O1 and in clang the warning stays.
+    target_compile_options(tensorferry_train PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
+
+# Target ferry_train_bench: every x_bench.cc, on Google Benchmark. Built when it is asked for.
+function(ferry_train_benchmarks)
+  find_package(benchmark QUIET)
+  if(NOT benchmark_FOUND)
+    return()
+  endif()
+  ferry_room_files(sources _bench.cc ${FERRY_TRAIN_ROOMS})
+  add_executable(ferry_train_bench EXCLUDE_FROM_ALL ${sources})
+  target_link_libraries(ferry_train_bench PRIVATE tensorferry_train dnnl benchmark::benchmark_main)
 endfunction()
 
 # Target check_headers: every header compiles alone, and twice in one file. One that its own x.cc includes
