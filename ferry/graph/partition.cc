@@ -7,17 +7,17 @@
 namespace ferry::graph {
 namespace {
 
-// A task without its loop: the process that runs it.
-std::string process_of(const std::string& task) { return task.substr(0, task.find("/loop:")); }
-
 std::string name_of_output(const Graph& graph, Output output) {
   const auto& name = graph.node(output.node).name;
   return output.index == 0 ? name : fmt::format("{}:{}", name, output.index);
 }
 
-// The output whose memory this one is, behind nodes that only hand it on.
+// The output whose memory this one is, behind nodes that only hand it on. What an update gives is
+// another value than the variable's, though it may be in its memory.
 Output root_of(const Graph& graph, Output output) {
-  while (graph.node(output.node).op->forwards) output = graph.node(output.node).inputs[0];
+  for (const auto* op = graph.node(output.node).op; op->forwards && op->updates == 0;
+       op = graph.node(output.node).op)
+    output = graph.node(output.node).inputs[0];
   return output;
 }
 
@@ -227,6 +227,8 @@ class Cutter {
 };
 
 }  // namespace
+
+std::string process_of(const std::string& task) { return task.substr(0, task.find("/loop:")); }
 
 std::string_view name_of(Way way) {
   switch (way) {

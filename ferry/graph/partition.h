@@ -12,6 +12,9 @@ namespace ferry::graph {
 enum class Way : std::uint8_t { kStatic, kDynamic, kShared };
 std::string_view name_of(Way way);
 
+// A task without its loop: what one process runs.
+std::string process_of(const std::string& task);
+
 // One tensor on its way to one task.
 struct Crossing {
   std::uint32_t id = 0;

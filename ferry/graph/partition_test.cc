@@ -27,6 +27,7 @@ void register_drawn_ops() {
                               .least_inputs = 2,
                               .most_inputs = 4,
                               .infer = same,
+                              .forwards = true,
                               .updates = 1,
                               .stateful = true}),
                  "is new");

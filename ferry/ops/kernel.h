@@ -41,6 +41,12 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual Status run(KernelContext& context) = 0;
+
+  // A kernel that polls is run once poll() has said yes; until then others run. Never blocks.
+  virtual bool polls() const { return false; }
+  virtual Result<bool> poll(KernelContext&) { return true; }
+  // When, on the monotonic clock, poll() is worth another try after it has said no.
+  virtual std::int64_t poll_again_ns() const { return 0; }
 };
 
 using KernelFactory = std::function<Result<std::unique_ptr<Kernel>>(const graph::Node&)>;

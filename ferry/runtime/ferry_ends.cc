@@ -1,0 +1,193 @@
+// Data path.
+#include <cstring>
+
+#include "ferry/runtime/buffers.h"
+#include "ferry/runtime/ferry_ends_internal.h"
+
+namespace ferry::runtime {
+namespace {
+
+tl::unexpected<Error> from_task(const std::string& task, const Error& error) {
+  return tl::unexpected(Error(error.code(), fmt::format("{}: {}", task, error.message()),
+                              error.os_code(), error.file(), error.line()));
+}
+
+// Memory of an edge as a tensor of this type and shape.
+Result<tensor::Tensor> memory_of(transfer::StaticSender& sender, const tensor::Spec&) {
+  return sender.output();
+}
+Result<tensor::Tensor> memory_of(transfer::DynamicSender& sender, const tensor::Spec& spec) {
+  return sender.output(spec);
+}
+
+template <class Sender>
+class EdgeSendEnd final : public SendEnd {
+ public:
+  EdgeSendEnd(Sender sender, const tensor::Spec& spec, Copies copies, const std::string& peer)
+      : sender_(std::move(sender)), spec_(spec), copies_(copies), peer_(peer) {}
+
+  Result<std::optional<tensor::Tensor>> output(const tensor::Spec& spec) override {
+    if (copies_ != Copies::kNone || !spec_.admits(spec)) return std::optional<tensor::Tensor>();
+    auto memory = memory_of(sender_, spec);
+    if (!memory) return from_task(peer_, memory.error());
+    // With a share of the end's own: whoever looks can tell a tensor from one with views.
+    return std::optional(FERRY_TRY(tensor::Tensor::over(spec, memory->bytes(), token_)));
+  }
+
+  Result<bool> start(const tensor::Tensor& tensor, std::uint64_t) override {
+    auto started = copies_ == Copies::kNone ? sender_.start(tensor) : start_copy(tensor);
+    if (!started) return from_task(peer_, started.error());
+    if (*started) bytes_ += tensor.bytes().size();
+    return started;
+  }
+  Result<bool> finished() override {
+    auto finished = sender_.finished();
+    if (!finished) return from_task(peer_, finished.error());
+    return finished;
+  }
+  bool stirs() const override { return sender_.stirs(); }
+  CrossingStats stats() const override {
+    const auto edge = sender_.stats();
+    return {.tensors = edge.tensors,
+            .bytes = bytes_,
+            .in_place = edge.in_place,
+            .copies = edge.copies + copied_};
+  }
+
+ private:
+  Result<bool> start_copy(const tensor::Tensor& tensor) {
+    if (!FERRY_TRY(sender_.ready())) return sender_.start(tensor);  // says no, or why not
+    const auto memory = FERRY_TRY(memory_of(sender_, tensor.spec()));
+    if (!tensor.bytes().empty()) std::memcpy(memory.data(), tensor.data(), tensor.bytes().size());
+    ++copied_;
+    return sender_.start(memory);
+  }
+
+  Sender sender_;
+  const tensor::Spec spec_;
+  const Copies copies_;
+  const std::string peer_;
+  const std::shared_ptr<void> token_ = std::make_shared<char>();
+  std::uint64_t bytes_ = 0;
+  std::uint64_t copied_ = 0;
+};
+
+// A tensor in memory of its own, instead of the edge's.
+Result<tensor::Tensor> private_copy(Buffers& buffers, const tensor::Tensor& tensor) {
+  auto copy = FERRY_TRY(buffers.take(tensor.spec()));
+  if (!tensor.bytes().empty()) std::memcpy(copy.data(), tensor.data(), tensor.bytes().size());
+  buffers.give(copy);
+  return copy;
+}
+
+// As a tensor whose last share lets go of the arrival.
+tensor::Tensor keep_arrival(transfer::Arrival arrival) {
+  auto kept = std::make_shared<transfer::Arrival>(std::move(arrival));
+  const auto& tensor = kept->tensor();
+  auto shared = tensor::Tensor::over(tensor.spec(), tensor.bytes(), kept);
+  FERRY_ASSERT(shared.has_value(), "what was a tensor is one with a share, too");
+  return *std::move(shared);
+}
+
+template <class Receiver>
+class EdgeReceiveEnd final : public ReceiveEnd {
+ public:
+  EdgeReceiveEnd(Receiver receiver, fabric::Channel& channel, Copies copies,
+                 const std::string& peer)
+      : receiver_(std::move(receiver)), channel_(channel), copies_(copies), peer_(peer) {}
+
+  Status expect(std::uint64_t) override { return {}; }
+  Result<bool> ready(std::uint64_t) override {
+    auto ready = receiver_.ready();
+    if (!ready) return from_task(peer_, ready.error());
+    if (*ready || channel_.alive()) return ready;
+    // Nothing will come any more, and receive() says why; or it has come just now.
+    auto last = receiver_.receive({});
+    if (last) return from_task(peer_, Error(Code::kUnavailable, "is gone", 0, __FILE__, __LINE__));
+    if (last.error().code() == Code::kDeadlineExceeded) return false;
+    return from_task(peer_, last.error());
+  }
+  bool stirs(std::uint64_t) const override { return receiver_.stirs(); }
+  Result<tensor::Tensor> take() override {
+    auto arrival = receiver_.receive({});
+    if (!arrival) return from_task(peer_, arrival.error());
+    if (copies_ != Copies::kBoth) return keep_arrival(*std::move(arrival));
+    ++copied_;
+    return private_copy(buffers_, arrival->tensor());
+  }
+  std::uint64_t copies() const override { return copied_; }
+
+ private:
+  Receiver receiver_;
+  fabric::Channel& channel_;
+  const Copies copies_;
+  const std::string peer_;
+  Buffers buffers_{make_ordinary_block};
+  std::uint64_t copied_ = 0;
+};
+
+class SharedReceiveEnd final : public ReceiveEnd {
+ public:
+  SharedReceiveEnd(transfer::SharedReader reader, fabric::Channel& channel, bool every_step,
+                   const std::string& peer)
+      : reader_(std::move(reader)), channel_(channel), every_step_(every_step), peer_(peer) {}
+
+  Status expect(std::uint64_t) override { return {}; }
+  Result<bool> ready(std::uint64_t step) override {
+    least_ = every_step_ ? step : 1;
+    if (reader_.ready(least_)) return true;
+    if (channel_.alive()) return false;
+    const auto read = reader_.read(least_, {});
+    if (!read && read.error().code() != Code::kDeadlineExceeded)
+      return from_task(peer_, read.error());
+    return false;
+  }
+  bool stirs(std::uint64_t step) const override {
+    return reader_.ready(every_step_ ? step : 1) || !channel_.alive();
+  }
+  Result<tensor::Tensor> take() override {
+    auto version = reader_.read(least_, Deadline::after(std::chrono::seconds(1)));
+    if (!version) return from_task(peer_, version.error());
+    return keep_arrival(*std::move(version));
+  }
+  std::uint64_t copies() const override { return reader_.stats().copies; }
+
+ private:
+  transfer::SharedReader reader_;
+  fabric::Channel& channel_;
+  const bool every_step_;
+  const std::string peer_;
+  std::uint64_t least_ = 1;
+};
+
+}  // namespace
+
+std::unique_ptr<SendEnd> static_send_end(transfer::StaticSender sender, const tensor::Spec& spec,
+                                         Copies copies, const std::string& peer) {
+  return std::make_unique<EdgeSendEnd<transfer::StaticSender>>(std::move(sender), spec, copies,
+                                                               peer);
+}
+std::unique_ptr<SendEnd> dynamic_send_end(transfer::DynamicSender sender, const tensor::Spec& spec,
+                                          Copies copies, const std::string& peer) {
+  return std::make_unique<EdgeSendEnd<transfer::DynamicSender>>(std::move(sender), spec, copies,
+                                                                peer);
+}
+std::unique_ptr<ReceiveEnd> static_receive_end(transfer::StaticReceiver receiver,
+                                               fabric::Channel& channel, Copies copies,
+                                               const std::string& peer) {
+  return std::make_unique<EdgeReceiveEnd<transfer::StaticReceiver>>(std::move(receiver), channel,
+                                                                    copies, peer);
+}
+std::unique_ptr<ReceiveEnd> dynamic_receive_end(transfer::DynamicReceiver receiver,
+                                                fabric::Channel& channel, Copies copies,
+                                                const std::string& peer) {
+  return std::make_unique<EdgeReceiveEnd<transfer::DynamicReceiver>>(std::move(receiver), channel,
+                                                                     copies, peer);
+}
+std::unique_ptr<ReceiveEnd> shared_receive_end(transfer::SharedReader reader,
+                                               fabric::Channel& channel, bool every_step,
+                                               const std::string& peer) {
+  return std::make_unique<SharedReceiveEnd>(std::move(reader), channel, every_step, peer);
+}
+
+}  // namespace ferry::runtime
