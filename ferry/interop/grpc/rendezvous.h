@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ferry/runtime/rendezvous.h"
+
+namespace ferry::interop {
+
+// Crossings over gRPC, as TensorFlow has them: at the beginning of a step the receiver asks the
+// sender's task for each tensor, and gets its raw bytes once they are there. The sender hands its
+// memory to gRPC without a copy; the receiver copies gRPC's pieces into one buffer. One thread, and
+// one more that serves gRPC.
+class GrpcRendezvous final : public runtime::Rendezvous {
+ public:
+  // `listen` is host:port; port 0 picks a free one. kUnavailable if the port is taken.
+  static Result<std::unique_ptr<GrpcRendezvous>> listen(const std::string& listen);
+  ~GrpcRendezvous() override;
+
+  std::string endpoint() const;
+  // Where the tasks are; before open().
+  void know(std::map<std::string, std::string> endpoints);
+
+  Status open(const graph::Partition& partition, const std::string& task,
+              Deadline deadline) override;
+  runtime::SendEnd* send_end(std::uint32_t crossing) override;
+  runtime::ReceiveEnd* receive_end(std::uint32_t crossing) override;
+  runtime::SharedVariable* shared_variable(const std::string&) override { return nullptr; }
+  bool wait_until(InlineFunction<bool()> ready, Deadline deadline) override;
+  void wake() override;
+  runtime::CrossingStats stats() const override;
+
+ private:
+  class Core;
+  explicit GrpcRendezvous(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace ferry::interop
