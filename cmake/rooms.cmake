@@ -1,9 +1,11 @@
-# Two libraries: one that moves tensors, and one that trains on top of it and needs oneDNN. A room is a
+# Libraries: one that moves tensors; one with graphs and kernels, which needs oneDNN; one that runs jobs, and
+# has gRPC where it is found. A room is a
 # folder below ferry/; its files are picked up by name: x.h and x.cc belong to the room's library,
 # x_test.cc to its unit tests, x_fuzz.cc to the fuzz targets.
 
 set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric transfer)
-set(FERRY_TRAIN_ROOMS math graph ops)
+set(FERRY_TRAIN_ROOMS math storage graph ops runtime models)
+set(FERRY_JOB_ROOMS train)
 
 # What the library uses and its users need not see. Tests and private headers do.
 set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::VERBS)
@@ -48,13 +50,37 @@ function(ferry_train_library)
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   add_library(tensorferry_train STATIC ${sources})
   target_link_libraries(tensorferry_train PUBLIC tensorferry
-    PRIVATE dnnl gomp nlohmann_json::nlohmann_json)
+    PRIVATE dnnl gomp OpenSSL::Crypto ZLIB::ZLIB nlohmann_json::nlohmann_json)
   # Rounding is the same whatever the instruction set; neither errno nor floating-point traps are looked at,
   # which is what keeps a loop with a square root or a choice from becoming vector code.
   target_compile_options(tensorferry_train PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
   if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    # At -O3, g++ 12 sees uses of empty optionals that there are not; at -O1 and in clang the warning stays.
+    # At -O3, g++ 12 takes a member of graph/replicate.cc for uninitialized. Builds at other levels keep the warning.
     target_compile_options(tensorferry_train PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
+
+# The runtime over gRPC, a library of its own: its headers are not written for our warnings.
+function(ferry_grpc_library)
+  if(NOT TARGET gRPC::grpc++)
+    message(STATUS "gRPC was not found: jobs have no transport grpc")
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/grpc/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  add_library(tensorferry_grpc STATIC ${sources})
+  target_link_libraries(tensorferry_grpc PUBLIC tensorferry_train PRIVATE gRPC::grpc++)
+  target_compile_options(tensorferry_grpc PRIVATE -Wno-unused-parameter)
+endfunction()
+
+function(ferry_job_library)
+  ferry_room_files(sources .cc ${FERRY_JOB_ROOMS})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  add_library(tensorferry_job STATIC ${sources})
+  target_link_libraries(tensorferry_job PUBLIC tensorferry_train PRIVATE nlohmann_json::nlohmann_json)
+  if(TARGET tensorferry_grpc)
+    target_link_libraries(tensorferry_job PRIVATE tensorferry_grpc)
+    target_compile_definitions(tensorferry_job PUBLIC FERRY_HAS_GRPC)
   endif()
 endfunction()
 

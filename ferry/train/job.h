@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ferry/graph/partition.h"
+#include "ferry/graph/replicate.h"
+#include "ferry/models/model.h"
+#include "ferry/runtime/executor.h"
+#include "ferry/storage/checkpoint.h"
+#include "ferry/train/transport.h"
+
+namespace ferry::train {
+
+// A model trained on one machine by several processes.
+struct JobOptions {
+  std::string model = "lenet";
+  std::int64_t batch = 32;  // of each worker
+  std::uint32_t workers = 2;
+  std::uint32_t servers = 1;
+  Transport transport = Transport::kFerry;
+  std::string provider = "auto";  // of the ferry transports: auto, shm, tcp
+  graph::Optimizer optimizer = graph::Optimizer::with_momentum();
+  double rate = 0.02;
+  std::uint64_t steps = 200;
+  std::uint64_t seed = 1;
+  unsigned threads = 0;          // of the kernels of each process; 0: its share of the cores
+  bool processes = true;         // else every task is a thread of this process
+  std::string checkpoints;       // folder; empty: none
+  std::uint64_t save_every = 0;  // steps; 0: only at the end
+  bool resume = false;           // from the newest checkpoint
+};
+
+// One step of one worker.
+struct StepReport {
+  std::uint32_t worker = 0;
+  std::uint64_t step = 0;
+  double loss = 0;
+  double accuracy = 0;
+  double seconds = 0;  // since the first step began
+};
+
+// What one task did.
+struct TaskReport {
+  std::string task;
+  runtime::CrossingStats crossings;
+  runtime::ExecutorStats executor;
+};
+
+struct JobReport {
+  double seconds = 0;  // from the first step's begin to the last one's end
+  std::uint64_t first_step = 1;
+  std::uint64_t steps = 0;       // that were run
+  std::vector<StepReport> last;  // the last step of each worker
+  std::vector<TaskReport> tasks;
+  storage::NamedTensors variables;  // as they are at the end
+};
+
+// The program of a job, before it runs: what `ferry explain` shows.
+struct JobPlan {
+  models::Model model;
+  graph::Replicated program;
+  graph::Partition partition;
+};
+Result<JobPlan> plan_job(const JobOptions& options);
+
+using OnStep = std::function<void(const StepReport&)>;
+// Runs the job to its end. A task that dies or fails ends it: kUnavailable or the task's own code,
+// with the task's name. `stop` is looked at often: true ends the job with kCancelled.
+Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
+                          const std::function<bool()>& stop);
+
+// The share of a data set's samples that the model with these variables gets right.
+Result<double> test_accuracy(const JobOptions& options, const storage::NamedTensors& variables);
+
+}  // namespace ferry::train

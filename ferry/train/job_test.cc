@@ -1,0 +1,125 @@
+#include "ferry/train/job.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+
+namespace ferry::train {
+namespace {
+
+JobOptions small_job() {
+  JobOptions options;
+  options.model = "mlp";
+  options.batch = 16;
+  options.workers = 2;
+  options.servers = 2;
+  options.steps = 12;
+  options.threads = 1;
+  return options;
+}
+
+bool has_data() { return std::filesystem::exists("/usr/share/datasets/fashion-mnist"); }
+
+class Jobs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_data()) GTEST_SKIP() << "dataset-fashion-mnist is not installed";
+  }
+  static JobReport run(const JobOptions& options) {
+    auto report = run_job(options, {}, {});
+    EXPECT_TRUE(report) << report.error().to_string();
+    return report ? *std::move(report) : JobReport();
+  }
+  static void expect_same_bits(const JobReport& a, const JobReport& b) {
+    ASSERT_FALSE(a.variables.empty());
+    ASSERT_EQ(a.variables.size(), b.variables.size());
+    for (const auto& [name, value] : a.variables) {
+      const auto& other = b.variables.at(name);
+      ASSERT_EQ(value.bytes().size(), other.bytes().size());
+      EXPECT_EQ(std::memcmp(value.data(), other.data(), value.bytes().size()), 0) << name;
+    }
+  }
+};
+
+TEST_F(Jobs, OfOneProcessLearn) {
+  auto options = small_job();
+  options.processes = false;
+  options.steps = 40;
+  std::vector<double> losses;
+  const auto report = run_job(options,
+                              [&](const StepReport& step) {
+                                if (step.worker == 0) losses.push_back(step.loss);
+                              },
+                              {});
+  ASSERT_TRUE(report) << report.error().to_string();
+  ASSERT_EQ(losses.size(), 40U);
+  EXPECT_LT(losses.back(), losses.front() * 0.7);
+}
+
+TEST_F(Jobs, GiveTheSameBitsWhateverTheTransport) {
+  auto options = small_job();
+  options.processes = false;
+  const auto expected = run(options);
+  options.processes = true;
+  for (const auto& [transport, provider] :
+       std::vector<std::pair<Transport, std::string>>{{Transport::kFerry, "shm"},
+                                                      {Transport::kFerry, "tcp"},
+                                                      {Transport::kFerryCopy, "shm"},
+                                                      {Transport::kFerryPrivate, "shm"},
+                                                      {Transport::kGrpc, "auto"}}) {
+    SCOPED_TRACE(fmt::format("{} over {}", name_of(transport), provider));
+    options.transport = transport;
+    options.provider = provider;
+    expect_same_bits(expected, run(options));
+  }
+}
+
+TEST_F(Jobs, SendNothingByCopyInTheSteadyState) {
+  const auto report = run(small_job());
+  for (const auto& task : report.tasks) {
+    EXPECT_EQ(task.crossings.copies, 0U) << task.task;
+    EXPECT_EQ(task.executor.traced_steps, 1U) << task.task;
+    // All but those of the traced step.
+    const auto steady = task.crossings.tensors - task.crossings.tensors / 12;
+    EXPECT_GE(task.crossings.in_place, steady) << task.task;
+  }
+}
+
+TEST_F(Jobs, GoOnFromACheckpoint) {
+  std::string folder = (std::filesystem::temp_directory_path() / "ferry-job-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  auto options = small_job();
+  const auto whole = run(options);
+  options.checkpoints = folder;
+  options.steps = 5;
+  run(options);
+  options.resume = true;
+  options.steps = 7;
+  const auto rest = run(options);
+  EXPECT_EQ(rest.first_step, 6U);
+  expect_same_bits(whole, rest);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(Jobs, EndWhenTold) {
+  auto options = small_job();
+  options.steps = 1'000'000;
+  int seen = 0;
+  const auto report = run_job(
+      options, [&](const StepReport&) { ++seen; }, [&] { return seen > 10; });
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code(), Code::kCancelled);
+}
+
+TEST_F(Jobs, RefuseWhatCannotBe) {
+  auto options = small_job();
+  options.model = "nothing";
+  EXPECT_EQ(run_job(options, {}, {}).error().code(), Code::kNotFound);
+  options = small_job();
+  options.workers = 0;
+  EXPECT_EQ(run_job(options, {}, {}).error().code(), Code::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ferry::train

@@ -1,0 +1,190 @@
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "ferry/bootstrap/secret.h"
+#include "ferry/train/child_internal.h"
+#include "ferry/train/talk_internal.h"
+#include "ferry/train/task_internal.h"
+
+namespace ferry::train {
+namespace {
+
+constexpr Nanos kEndpointPatience = std::chrono::seconds(120);
+
+// The task's side of the talk.
+class PipeLine final : public TaskLine {
+ public:
+  explicit PipeLine(Lines& lines) : lines_(lines) {}
+  Status say_endpoint(const std::string& endpoint) override {
+    return lines_.say(line_of_endpoint(endpoint));
+  }
+  Result<std::map<std::string, std::string>> hear_endpoints() override {
+    return parse_endpoints(FERRY_TRY(lines_.hear(Deadline::after(kEndpointPatience))));
+  }
+  Status say_step(const StepReport& step) override { return lines_.say(line_of_step(step)); }
+  Status say_end(const TaskReport& report) override { return lines_.say(line_of_end(report)); }
+
+ private:
+  Lines& lines_;
+};
+
+// A folder that is gone with the object.
+class ScratchFolder {
+ public:
+  static Result<ScratchFolder> make() {
+    auto name = (std::filesystem::temp_directory_path() / "ferry-train-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) return fail_errno(errno, "cannot make a folder {}", name);
+    return ScratchFolder(std::move(name));
+  }
+  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+std::set<std::string> tasks_of(const graph::Partition& partition) {
+  std::set<std::string> tasks;
+  for (const auto& part : partition.parts) tasks.insert(graph::process_of(part.task));
+  return tasks;
+}
+
+std::set<std::string> variables_of(const graph::Graph& graph) {
+  std::set<std::string> names;
+  for (const auto& node : graph.nodes())
+    if (node.op->name == "Variable") names.insert(node.name);
+  return names;
+}
+
+// The processes of a job, and what they say.
+class Crew {
+ public:
+  Crew(const OnStep& on_step, const std::function<bool()>& stop) : on_step_(on_step), stop_(stop) {}
+
+  Status start(const std::string& task, const std::function<int(Lines&)>& body) {
+    members_.push_back({task, FERRY_TRY(Child::start(body)), false});
+    return {};
+  }
+
+  Status work() {
+    while (ended_ < members_.size()) {
+      if (stop_ && stop_()) return fail(Code::kCancelled, "the job was stopped");
+      std::vector<pollfd> looks;
+      for (auto& member : members_)
+        looks.push_back(
+            {.fd = member.over ? -1 : member.child.lines().in(), .events = POLLIN, .revents = 0});
+      constexpr int kLookMs = 100;
+      (void)poll(looks.data(), looks.size(), kLookMs);
+      for (auto& member : members_)
+        if (!member.over) FERRY_TRY(listen(member));
+    }
+    return {};
+  }
+
+  JobReport take_report() { return std::move(report_); }
+
+ private:
+  struct Member {
+    std::string task;
+    Child child;
+    bool over = false;
+  };
+
+  Status listen(Member& member) {
+    for (;;) {
+      auto line = member.child.lines().hear_now();
+      if (!line)
+        return fail(Code::kUnavailable, "{} {} before its last step", member.task,
+                    member.child.wait());
+      if (!*line) return {};
+      const auto said = FERRY_TRY(parse_said(**line));
+      FERRY_TRY(take_in(member, said));
+      if (member.over) return {};
+    }
+  }
+
+  Status take_in(Member& member, const Said& said) {
+    if (!said.error.empty()) return fail(Code::kAborted, "{}: {}", member.task, said.error);
+    if (!said.endpoint.empty()) {
+      endpoints_[member.task] = said.endpoint;
+      if (endpoints_.size() == members_.size())
+        for (auto& each : members_)
+          FERRY_TRY(each.child.lines().say(line_of_endpoints(endpoints_)));
+    }
+    if (said.step) note_step(report_, *said.step, on_step_);
+    if (said.end) {
+      report_.tasks.push_back(*said.end);
+      member.over = true;
+      ++ended_;
+    }
+    return {};
+  }
+
+  const OnStep& on_step_;
+  const std::function<bool()>& stop_;
+  std::vector<Member> members_;
+  std::map<std::string, std::string> endpoints_;
+  std::size_t ended_ = 0;
+  JobReport report_;
+};
+
+int be_task(const TaskRun& run, Lines& lines) {
+  PipeLine line(lines);
+  const auto done = run_task(run, line);
+  if (done) return 0;
+  (void)lines.say(line_of_error(done.error()));
+  return 1;
+}
+
+Result<JobReport> run_processes(const std::vector<TaskRun>& runs, const OnStep& on_step,
+                                const std::function<bool()>& stop) {
+  Crew crew(on_step, stop);
+  for (const auto& run : runs)
+    FERRY_TRY(crew.start(run.task, [&run](Lines& lines) { return be_task(run, lines); }));
+  FERRY_TRY(crew.work());
+  return crew.take_report();
+}
+
+Result<std::string> random_secret() {
+  std::array<std::byte, 16> bytes;
+  FERRY_TRY(bootstrap::random_bytes(bytes));
+  std::string text;
+  for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+}  // namespace
+
+Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
+                          const std::function<bool()>& stop) {
+  const auto plan = FERRY_TRY(plan_job(options));
+  const auto names = variables_of(plan.program.graph);
+  storage::Checkpoint begin;
+  if (options.resume)
+    begin = FERRY_TRY(storage::CheckpointFolder(options.checkpoints).load_newest(names));
+  const auto scratch = FERRY_TRY(ScratchFolder::make());
+  const auto secret = FERRY_TRY(random_secret());
+  std::vector<TaskRun> runs;
+  for (const auto& task : tasks_of(plan.partition))
+    runs.push_back({options, plan, task, secret, begin.step + 1, begin.tensors, scratch.path()});
+  auto report = FERRY_TRY(options.processes ? run_processes(runs, on_step, stop)
+                                            : run_threads(runs, on_step));
+  report.first_step = begin.step + 1;
+  report.steps = options.steps;
+  report.variables =
+      FERRY_TRY(storage::CheckpointFolder(scratch.path()).load_newest(names)).tensors;
+  return report;
+}
+
+}  // namespace ferry::train

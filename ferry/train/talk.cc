@@ -1,0 +1,75 @@
+#include <nlohmann/json.hpp>
+
+#include "ferry/train/talk_internal.h"
+
+namespace ferry::train {
+namespace {
+
+using nlohmann::json;
+
+json crossings_json(const runtime::CrossingStats& stats) {
+  return {stats.tensors, stats.bytes, stats.in_place, stats.copies};
+}
+runtime::CrossingStats crossings_in(const json& text) {
+  return {text.at(0), text.at(1), text.at(2), text.at(3)};
+}
+
+json executor_json(const runtime::ExecutorStats& stats) {
+  return {
+      stats.steps,          stats.operators,        stats.polls, stats.waits, stats.traced_steps,
+      stats.sites_in_place, stats.sites_registered, stats.blocks};
+}
+runtime::ExecutorStats executor_in(const json& text) {
+  return {text.at(0), text.at(1), text.at(2), text.at(3),
+          text.at(4), text.at(5), text.at(6), text.at(7)};
+}
+
+Said said_in(const json& text) {
+  Said said;
+  said.endpoint = text.value("endpoint", "");
+  said.error = text.value("error", "");
+  if (const auto step = text.find("step"); step != text.end())
+    said.step = StepReport{step->at(0), step->at(1), step->at(2), step->at(3), step->at(4)};
+  if (const auto end = text.find("end"); end != text.end())
+    said.end = TaskReport{end->at("task"), crossings_in(end->at("crossings")),
+                          executor_in(end->at("executor"))};
+  return said;
+}
+
+}  // namespace
+
+std::string line_of_endpoint(const std::string& endpoint) {
+  return json{{"endpoint", endpoint}}.dump();
+}
+std::string line_of_step(const StepReport& step) {
+  return json{{"step", {step.worker, step.step, step.loss, step.accuracy, step.seconds}}}.dump();
+}
+std::string line_of_end(const TaskReport& report) {
+  return json{{"end",
+               {{"task", report.task},
+                {"crossings", crossings_json(report.crossings)},
+                {"executor", executor_json(report.executor)}}}}
+      .dump();
+}
+std::string line_of_error(const Error& error) { return json{{"error", error.to_string()}}.dump(); }
+
+Result<Said> parse_said(const std::string& line) {
+  try {
+    return said_in(json::parse(line));
+  } catch (const json::exception& error) {
+    return fail(Code::kDataLoss, "a task says what makes no sense: {}", error.what());
+  }
+}
+
+std::string line_of_endpoints(const std::map<std::string, std::string>& endpoints) {
+  return json(endpoints).dump();
+}
+Result<std::map<std::string, std::string>> parse_endpoints(const std::string& line) {
+  try {
+    return json::parse(line).get<std::map<std::string, std::string>>();
+  } catch (const json::exception& error) {
+    return fail(Code::kDataLoss, "these are no endpoints: {}", error.what());
+  }
+}
+
+}  // namespace ferry::train

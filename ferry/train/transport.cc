@@ -1,0 +1,129 @@
+#include "ferry/train/transport.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+#include <optional>
+
+#include "ferry/runtime/ferry_rendezvous.h"
+#ifdef FERRY_HAS_GRPC
+#include "ferry/interop/grpc/rendezvous.h"
+#endif
+
+namespace ferry::train {
+namespace {
+
+using Copies = runtime::FerryRendezvous::Copies;
+
+constexpr std::array<std::pair<Transport, std::string_view>, 4> kTransports = {
+    {{Transport::kFerry, "ferry"},
+     {Transport::kFerryCopy, "ferry-copy"},
+     {Transport::kFerryPrivate, "ferry-private"},
+     {Transport::kGrpc, "grpc"}}};
+
+class RegionBlock final : public runtime::Block {
+ public:
+  explicit RegionBlock(fabric::Region region) : region_(std::move(region)) {}
+  std::span<std::byte> bytes() const override { return region_.bytes(); }
+
+ private:
+  fabric::Region region_;
+};
+
+class FerryStation final : public Station {
+ public:
+  FerryStation(fabric::Device device, Copies copies)
+      : device_(std::move(device)), copies_(copies) {}
+
+  std::string endpoint() const override { return device_.endpoint(); }
+  runtime::Rendezvous& meet(const std::string& task,
+                            const std::map<std::string, std::string>& endpoints) override {
+    links_.emplace(device_, task, endpoints);
+    return rendezvous_.emplace(*links_, copies_);
+  }
+  runtime::BlockMaker registered() override {
+    return [this](std::uint64_t bytes) -> Result<std::shared_ptr<runtime::Block>> {
+      return std::make_shared<RegionBlock>(FERRY_TRY(device_.allocate(bytes)));
+    };
+  }
+
+ private:
+  fabric::Device device_;
+  const Copies copies_;
+  std::optional<runtime::Links> links_;
+  std::optional<runtime::FerryRendezvous> rendezvous_;
+};
+
+Result<std::unique_ptr<Station>> open_ferry(Copies copies, const std::string& provider,
+                                            const std::string& secret) {
+  fabric::Options options;
+  options.provider = provider;
+  options.secret = secret;
+  return std::make_unique<FerryStation>(FERRY_TRY(fabric::Device::open(options)), copies);
+}
+
+#ifdef FERRY_HAS_GRPC
+class GrpcStation final : public Station {
+ public:
+  explicit GrpcStation(std::unique_ptr<interop::GrpcRendezvous> rendezvous)
+      : rendezvous_(std::move(rendezvous)) {}
+
+  std::string endpoint() const override { return rendezvous_->endpoint(); }
+  runtime::Rendezvous& meet(const std::string&,
+                            const std::map<std::string, std::string>& endpoints) override {
+    rendezvous_->know(endpoints);
+    return *rendezvous_;
+  }
+  runtime::BlockMaker registered() override { return runtime::make_ordinary_block; }
+
+ private:
+  std::unique_ptr<interop::GrpcRendezvous> rendezvous_;
+};
+
+Result<std::unique_ptr<Station>> open_grpc() {
+  return std::make_unique<GrpcStation>(FERRY_TRY(interop::GrpcRendezvous::listen("127.0.0.1:0")));
+}
+#else
+Result<std::unique_ptr<Station>> open_grpc() {
+  return fail(Code::kUnimplemented,
+              "this program was built without gRPC; install libgrpc++-dev and build it again");
+}
+#endif
+
+}  // namespace
+
+std::string_view name_of(Transport transport) {
+  for (const auto& [known, name] : kTransports)
+    if (known == transport) return name;
+  return "?";
+}
+
+Result<Transport> transport_named(std::string_view name) {
+  for (const auto& [known, its_name] : kTransports)
+    if (its_name == name) return known;
+  return fail(Code::kInvalidArgument, "there is no transport '{}'; there are {}", name,
+              fmt::join(transport_names(), ", "));
+}
+
+std::vector<std::string> transport_names() {
+  std::vector<std::string> names;
+  for (const auto& [known, name] : kTransports) names.emplace_back(name);
+  return names;
+}
+
+Result<std::unique_ptr<Station>> Station::open(Transport transport, const std::string& provider,
+                                               const std::string& secret) {
+  switch (transport) {
+    case Transport::kFerry:
+      return open_ferry(Copies::kNone, provider, secret);
+    case Transport::kFerryCopy:
+      return open_ferry(Copies::kSender, provider, secret);
+    case Transport::kFerryPrivate:
+      return open_ferry(Copies::kBoth, provider, secret);
+    case Transport::kGrpc:
+      return open_grpc();
+  }
+  return fail(Code::kInvalidArgument, "no such transport");
+}
+
+}  // namespace ferry::train

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ferry/runtime/buffers.h"
+#include "ferry/runtime/rendezvous.h"
+
+namespace ferry::train {
+
+// How tensors get from task to task (docs/design/dataflow.md).
+enum class Transport { kFerry, kFerryCopy, kFerryPrivate, kGrpc };
+std::string_view name_of(Transport transport);
+Result<Transport> transport_named(std::string_view name);
+std::vector<std::string> transport_names();
+
+// One task's end of a transport: where it is found, and the rendezvous once all are known.
+class Station {
+ public:
+  // kUnimplemented for a transport that this program was built without.
+  static Result<std::unique_ptr<Station>> open(Transport transport, const std::string& provider,
+                                               const std::string& secret);
+  virtual ~Station() = default;
+
+  virtual std::string endpoint() const = 0;
+  // The others', by task. Once.
+  virtual runtime::Rendezvous& meet(const std::string& task,
+                                    const std::map<std::string, std::string>& endpoints) = 0;
+  // Memory that peers may touch.
+  virtual runtime::BlockMaker registered() = 0;
+};
+
+}  // namespace ferry::train
