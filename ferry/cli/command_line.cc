@@ -14,6 +14,8 @@
 #include "ferry/cli/bench_tensor.h"
 #include "ferry/cli/bench_transfer.h"
 #include "ferry/cli/doctor.h"
+#include "ferry/cli/explain.h"
+#include "ferry/cli/train.h"
 
 namespace ferry::cli {
 namespace {
@@ -91,6 +93,8 @@ int run_command_line(int argc, const char* const* argv) {
 
   int exit_code = 0;
   add_doctor(app, exit_code);
+  add_train(app, exit_code);
+  add_explain(app, exit_code);
   auto* bench = app.add_subcommand("bench", "Measure, beside the limits and the peers");
   bench->require_subcommand(1);
   add_bench_transfer(*bench, exit_code);

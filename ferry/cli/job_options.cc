@@ -1,0 +1,55 @@
+#include "ferry/cli/job_options.h"
+
+#include <fmt/ranges.h>
+
+#include "ferry/cli/bench_size.h"
+
+namespace ferry::cli {
+namespace {
+
+Result<graph::Optimizer> optimizer_named(const std::string& name) {
+  if (name == "sgd") return graph::Optimizer::sgd();
+  if (name == "momentum") return graph::Optimizer::with_momentum();
+  if (name == "adam") return graph::Optimizer::adam();
+  return fail(Code::kInvalidArgument, "there is no optimizer '{}'; there are sgd, momentum, adam",
+              name);
+}
+
+}  // namespace
+
+void add_job_options(CLI::App& command, JobFlags& flags) {
+  auto& job = flags.job;
+  command
+      .add_option("--model", job.model,
+                  fmt::format("One of {}", fmt::join(models::model_names(), ", ")))
+      ->capture_default_str();
+  command.add_option("--batch", job.batch, "Samples of each worker in a step")
+      ->capture_default_str();
+  command.add_option("--workers", job.workers, "Worker processes")->capture_default_str();
+  command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
+      ->capture_default_str();
+  command
+      .add_option("--transport", flags.transports,
+                  fmt::format("How tensors travel: {}; several, to compare them",
+                              fmt::join(train::transport_names(), ", ")))
+      ->capture_default_str();
+  command.add_option("--provider", job.provider, "Of the ferry transports: auto, shm, tcp")
+      ->check(CLI::IsMember({"auto", "shm", "tcp"}))
+      ->capture_default_str();
+  command.add_option("--optimizer", flags.optimizer, "sgd, momentum or adam")
+      ->capture_default_str();
+  command.add_option("--rate", job.rate, "Learning rate")->capture_default_str();
+}
+
+Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags) {
+  std::vector<train::JobOptions> jobs;
+  for (const auto& name : split_list(flags.transports)) {
+    auto job = flags.job;
+    job.transport = FERRY_TRY(train::transport_named(name));
+    job.optimizer = FERRY_TRY(optimizer_named(flags.optimizer));
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "ferry/train/job.h"
+
+namespace ferry::cli {
+
+// The options of a job as words, for `ferry train` and `ferry explain`.
+struct JobFlags {
+  train::JobOptions job;
+  std::string transports = "ferry";
+  std::string optimizer = "momentum";
+};
+void add_job_options(CLI::App& command, JobFlags& flags);
+// One job for each transport that was named. kInvalidArgument for words that mean nothing.
+Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags);
+
+}  // namespace ferry::cli

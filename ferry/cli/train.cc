@@ -1,0 +1,188 @@
+#include "ferry/cli/train.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_size.h"
+#include "ferry/cli/command_line.h"
+#include "ferry/cli/job_options.h"
+#include "ferry/cli/report_table.h"
+
+namespace ferry::cli {
+namespace {
+
+struct TrainFlags : JobFlags {
+  std::string json;
+  bool no_test = false;
+};
+
+// A job that has ended well.
+struct Trained {
+  train::JobOptions options;
+  train::JobReport report;
+  double accuracy = -1;  // on the test set; below 0 if it was not asked for
+
+  double samples_per_second() const {
+    return static_cast<double>(report.steps * options.workers) *
+           static_cast<double>(options.batch) / report.seconds;
+  }
+  runtime::CrossingStats sent() const {
+    runtime::CrossingStats all;
+    for (const auto& task : report.tasks) all += task.crossings;
+    return all;
+  }
+};
+
+// One line that is written over on a terminal; elsewhere a line now and then.
+class TrainProgress {
+ public:
+  TrainProgress(const train::JobOptions& options, std::FILE* out)
+      : options_(options), out_(out), on_terminal_(isatty(fileno(out)) != 0) {}
+
+  void operator()(const train::StepReport& step) {
+    if (step.worker != 0) return;
+    const bool last = ++seen_ == options_.steps;
+    const auto every = on_terminal_ ? 0.2 : 5.0;
+    if (!last && step.seconds < next_) return;
+    next_ = step.seconds + every;
+    const auto rate = static_cast<double>(seen_ * options_.workers) *
+                      static_cast<double>(options_.batch) / step.seconds;
+    fmt::print(out_, "{}step {:>6}  loss {:.4f}  accuracy {:5.1f} %  {:.0f} samples/s{}",
+               on_terminal_ ? "\r\033[K" : "", step.step, step.loss, step.accuracy * 100, rate,
+               on_terminal_ && !last ? "" : "\n");
+    std::fflush(out_);
+  }
+
+ private:
+  const train::JobOptions& options_;
+  std::FILE* out_;
+  const bool on_terminal_;
+  std::uint64_t seen_ = 0;
+  double next_ = 0;
+};
+
+std::string path_text(const train::JobOptions& options) {
+  const auto name = train::name_of(options.transport);
+  if (options.transport == train::Transport::kGrpc) return fmt::format("{}, tcp", name);
+  return fmt::format("{}, {}", name, options.provider);
+}
+
+void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& job : jobs) {
+    const auto sent = job.sent();
+    rows.push_back({path_text(job.options), fmt::format("{:.1f}", job.report.seconds),
+                    fmt::format("{:.0f}", job.samples_per_second()),
+                    job.accuracy < 0 ? "-" : fmt::format("{:.1f} %", job.accuracy * 100),
+                    size_text(sent.bytes / job.report.steps), fmt::format("{}", sent.tensors),
+                    fmt::format("{}", sent.in_place), fmt::format("{}", sent.copies)});
+  }
+  fmt::print(out, "\n{}",
+             render_table({"transport", "seconds", "samples/s", "test accuracy", "sent each step",
+                           "tensors", "in place", "copies"},
+                          rows));
+  for (std::size_t index = 1; index < jobs.size(); ++index)
+    fmt::print(out, "{} is {:.2f}x as fast as {}\n", path_text(jobs[0].options),
+               jobs[0].samples_per_second() / jobs[index].samples_per_second(),
+               path_text(jobs[index].options));
+}
+
+Status write_json(const std::string& path, const std::vector<Trained>& jobs) {
+  auto all = nlohmann::json::array();
+  for (const auto& job : jobs) {
+    const auto sent = job.sent();
+    all.push_back(
+        {{"model", job.options.model},
+         {"transport", train::name_of(job.options.transport)},
+         {"provider", job.options.provider},
+         {"workers", job.options.workers},
+         {"ps", job.options.servers},
+         {"batch", job.options.batch},
+         {"first_step", job.report.first_step},
+         {"steps", job.report.steps},
+         {"seconds", job.report.seconds},
+         {"samples_per_second", job.samples_per_second()},
+         {"loss", job.report.last.front().loss},
+         {"test_accuracy", job.accuracy < 0 ? nlohmann::json() : nlohmann::json(job.accuracy)},
+         {"sent",
+          {{"tensors", sent.tensors},
+           {"bytes", sent.bytes},
+           {"in_place", sent.in_place},
+           {"copies", sent.copies}}}});
+  }
+  const auto text = nlohmann::json{{"tool", "train"}, {"jobs", all}}.dump(2) + "\n";
+  if (path == "-") {
+    fmt::print("{}", text);
+    return {};
+  }
+  std::ofstream file(path);
+  if (!(file << text) || !file.flush()) return fail(Code::kUnavailable, "cannot write {}", path);
+  return {};
+}
+
+Result<Trained> train_once(const train::JobOptions& options, bool test, std::FILE* out) {
+  fmt::print(out, "{}: {} workers, {} servers, batch {}, {} steps, {}\n", options.model,
+             options.workers, options.servers, options.batch, options.steps, path_text(options));
+  TrainProgress progress(options, out);
+  auto report = FERRY_TRY(train::run_job(
+      options, [&](const train::StepReport& step) { progress(step); },
+      [] { return InterruptGuard::interrupted(); }));
+  Trained trained{options, std::move(report)};
+  if (test) trained.accuracy = FERRY_TRY(train::test_accuracy(options, trained.report.variables));
+  return trained;
+}
+
+Result<int> run_train(const TrainFlags& flags) {
+  if (flags.job.checkpoints.empty() && (flags.job.resume || flags.job.save_every > 0))
+    return fail(Code::kInvalidArgument, "--resume and --save-every need --checkpoints FOLDER");
+  const auto jobs = FERRY_TRY(jobs_of(flags));
+  auto* out = flags.json == "-" ? stderr : stdout;
+  InterruptGuard guard;
+  std::vector<Trained> trained;
+  for (const auto& job : jobs) {
+    auto one = train_once(job, !flags.no_test, out);
+    if (!one && InterruptGuard::interrupted()) {
+      fmt::print(stderr, "\nferry train: stopped; the processes it had started are gone\n");
+      return InterruptGuard::exit_code();
+    }
+    if (!one && !job.checkpoints.empty())
+      fmt::print(stderr, "--resume goes on from the newest checkpoint in {}\n", job.checkpoints);
+    trained.push_back(FERRY_TRY(std::move(one)));
+  }
+  print_trained(trained, out);
+  if (!flags.json.empty()) FERRY_TRY(write_json(flags.json, trained));
+  return 0;
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<TrainFlags>();
+  auto* command = app.add_subcommand("train", "Train a model with several processes");
+  add_job_options(*command, *flags);
+  command->add_option("--steps", flags->job.steps, "Steps of each worker")->capture_default_str();
+  command->add_option("--seed", flags->job.seed, "Of the first values and the order of the data")
+      ->capture_default_str();
+  command->add_option("--threads", flags->job.threads,
+                      "Of the kernels of each process; 0: its share of the cores");
+  command->add_flag(
+      "--one-process", [flags](std::int64_t) { flags->job.processes = false; },
+      "Every task as a thread of one process, for comparison");
+  command->add_option("--checkpoints", flags->job.checkpoints, "Folder to save variables to");
+  command->add_option("--save-every", flags->job.save_every, "Steps from one save to the next");
+  command->add_flag("--resume", flags->job.resume, "Go on from the newest checkpoint");
+  command->add_flag("--no-test", flags->no_test, "Leave out the accuracy on the test set");
+  command->add_option("--json", flags->json, "Write the figures to this file; - for stdout");
+  command->callback([flags, &exit_code] {
+    const auto status = run_train(*flags);
+    if (!status) fmt::print(stderr, "ferry train: {}\n", status.error().message());
+    exit_code = status ? *status : kCannotRun;
+  });
+}
+
+}  // namespace ferry::cli
