@@ -1,0 +1,80 @@
+# `ferry train` and `ferry explain`, from outside: real processes, real data.
+set -euo pipefail
+ferry=$1/ferry
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+[[ -d /usr/share/datasets/fashion-mnist ]] || { echo "dataset-fashion-mnist is not installed"; exit 77; }
+
+small=(--model mlp --workers 2 --ps 2 --batch 16)
+
+# The plan: variables are read in place on one host, and sent over TCP.
+"$ferry" explain "${small[@]}" --json >"$folder/shm.json"
+"$ferry" explain "${small[@]}" --json --provider tcp >"$folder/tcp.json"
+python3 - "$folder" <<'PY'
+import json, sys
+folder = sys.argv[1]
+for name, ways in (("shm", {"shared": 12, "static": 12}), ("tcp", {"static": 24})):
+    crossings = json.load(open(f"{folder}/{name}.json"))["crossings"]
+    found = {}
+    for crossing in crossings:
+        found[crossing["way"]] = found.get(crossing["way"], 0) + 1
+    assert found == ways, (name, found)
+PY
+"$ferry" explain "${small[@]}" --dot | head -n 1 | grep -q digraph
+
+# Transports side by side give the same loss; ours copies nothing.
+"$ferry" train "${small[@]}" --steps 20 --transport ferry,grpc --json "$folder/train.json" >/dev/null
+python3 - "$folder" <<'PY'
+import json, sys
+jobs = json.load(open(f"{sys.argv[1]}/train.json"))["jobs"]
+assert [job["transport"] for job in jobs] == ["ferry", "grpc"], jobs
+assert jobs[0]["loss"] == jobs[1]["loss"], jobs
+assert jobs[0]["test_accuracy"] == jobs[1]["test_accuracy"] > 0.3, jobs
+assert jobs[0]["sent"]["copies"] == 0 and jobs[0]["sent"]["in_place"] > 0, jobs
+PY
+
+# A worker that is killed ends the job with its name; the job goes on from its checkpoint.
+"$ferry" train "${small[@]}" --steps 1000000 --save-every 10 --checkpoints "$folder/run" --no-test \
+  >"$folder/out" 2>"$folder/err" &
+job=$!
+for _ in {1..400}; do
+  compgen -G "$folder/run/step-*" >/dev/null && break
+  sleep 0.1
+done
+mapfile -t tasks < <(pgrep -P "$job")
+[[ ${#tasks[@]} == 4 ]] || { echo "there are ${#tasks[@]} tasks, not 4"; kill "$job"; exit 1; }
+kill -KILL "${tasks[3]}"
+if wait "$job"; then echo "a job without a worker ended well"; exit 1; fi
+grep -q "/job:" "$folder/err" || { echo "no task is named: $(cat "$folder/err")"; exit 1; }
+grep -q -- "--resume" "$folder/err" || { echo "nobody says how to go on: $(cat "$folder/err")"; exit 1; }
+"$ferry" train "${small[@]}" --steps 5 --checkpoints "$folder/run" --resume --no-test --json "$folder/resumed.json" >/dev/null
+python3 - "$folder" <<'PY'
+import json, sys
+job = json.load(open(f"{sys.argv[1]}/resumed.json"))["jobs"][0]
+assert job["first_step"] > 10, job
+PY
+
+# Ctrl-C leaves nothing behind.
+"$ferry" train "${small[@]}" --steps 1000000 --no-test >"$folder/out" 2>"$folder/err" &
+job=$!
+for _ in {1..400}; do
+  grep -q "step" "$folder/out" && break
+  sleep 0.1
+done
+mapfile -t tasks < <(pgrep -P "$job")
+kill -INT "$job"
+status=0
+wait "$job" || status=$?
+[[ $status == 130 ]] || { echo "status $status after SIGINT: $(cat "$folder/err")"; exit 1; }
+for task in "${tasks[@]}"; do
+  if kill -0 "$task" 2>/dev/null; then echo "task $task is still there"; exit 1; fi
+done
+
+# What cannot be is said in a sentence, and nothing is done.
+for wrong in "--model nothing" "--workers 0" "--transport pigeon" "--optimizer none" "--resume" "--batch 0" "--batch 100000"; do
+  status=0
+  # shellcheck disable=SC2086
+  "$ferry" train "${small[@]}" $wrong >/dev/null 2>"$folder/err" || status=$?
+  [[ $status == 2 && -s $folder/err ]] || { echo "$wrong: status $status, $(cat "$folder/err")"; exit 1; }
+done
