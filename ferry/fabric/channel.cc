@@ -263,9 +263,12 @@ void Channel::wake_peer() const {
   if (core_ != nullptr) core_->lane().wake_peer();
 }
 
-// A closed channel has no path and no peer.
+// A closed channel has no path and no peer. Stripes of a write land independently of each other.
 Capabilities Channel::capabilities() const {
-  return core_ == nullptr ? Capabilities{} : core_->lane().capabilities();
+  if (core_ == nullptr) return {};
+  auto capabilities = core_->lane().capabilities();
+  if (!stripes_.empty()) capabilities.tail_flag = false;
+  return capabilities;
 }
 std::string Channel::provider() const {
   return core_ == nullptr ? "" : std::string(core_->provider().name());

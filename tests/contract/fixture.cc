@@ -12,6 +12,11 @@ Settings& settings() {
   return settings;
 }
 
+// Like a card that keeps order, or like memory.
+fabric::fake::Path fake_path() {
+  return {.maps_peer = !settings().tail_flags, .tail_flag = settings().tail_flags};
+}
+
 namespace {
 std::uint64_t pattern(std::uint64_t seed, std::uint64_t index) {
   std::uint64_t word = (seed + 1) * 0x9E3779B97F4A7C15ULL + index * 0xD1B54A32D192ED03ULL;

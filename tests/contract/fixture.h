@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ferry/fabric/fake/provider.h"
 #include "ferry/ferry.h"
 #include "tests/contract/leaks.h"
 
@@ -35,8 +36,11 @@ struct Settings {
   std::string connect;  // a peer on another machine, started with --serve-at
   std::string listen = "127.0.0.1:0";
   std::string log = "off";
+  bool tail_flags = false;  // of fake: see fake_path()
 };
 Settings& settings();
+// What lanes of fake can do in this run.
+fabric::fake::Path fake_path();
 
 // Fewer rounds on slow hosts, at least one.
 inline int rounds(int count) {

@@ -213,5 +213,13 @@ TEST_F(Flags, EverySleeperIsWoken) {
   for (auto& sleeper : sleepers) sleeper.join();
 }
 
+// Copies in software land in any order.
+TEST_F(Flags, NoPathWithoutOrderSaysThatItKeepsIt) {
+  open();
+  auto provider = ab().provider();
+  if (provider == "verbs") GTEST_SKIP() << "the card says what it does";
+  EXPECT_EQ(ab().capabilities().tail_flag, provider == "fake" && settings().tail_flags);
+}
+
 }  // namespace
 }  // namespace ferry::contract

@@ -2,6 +2,7 @@
 //   ferry_contract_tests --provider=shm|tcp|fake|verbs [--peer-mode=same-process|two-process]
 //     [--patience=N] [--scale=N] [--random-ops=N] [--seed=N] [--listen=host:port] [--secret=TEXT]
 //     [--log=LEVEL] [--connect=host:port]      the peer runs elsewhere, started with --serve-at
+//     [--tail-flags]                           fake maps nothing, and lands writes in order
 //   ferry_contract_tests --serve [--provider=...] [--secret=...]      the peer of a local run
 //   ferry_contract_tests --serve-at=host:port ...                     the peer of a run elsewhere
 
@@ -13,6 +14,7 @@
 #include <string_view>
 
 #include "ferry/base/log.h"
+#include "ferry/fabric/fake/provider.h"
 #include "tests/contract/fixture.h"
 #include "tests/contract/peer.h"
 
@@ -36,6 +38,8 @@ bool parse(std::string_view argument, Settings& settings, Mode& mode) {
   std::string number;
   if (argument == "--serve") {
     mode.serve = mode.announce = true;
+  } else if (argument == "--tail-flags") {
+    settings.tail_flags = true;
   } else if (take(argument, "--serve-at", settings.listen)) {
     mode.serve = true;
   } else if (take(argument, "--patience", number)) {
@@ -72,18 +76,18 @@ void leave_out(const Settings& settings) {
   auto& filter = testing::GTEST_FLAG(filter);
   if (filter != "*") return;
   if (!settings.connect.empty()) {
-    filter = "TwoProcesses.*";
+    filter = "TwoProcess*";
     std::printf("only what needs a peer elsewhere; its process is not ours to kill\n");
     return;
   }
-  const std::string second_process = "TwoProcesses.*:*PeerDeath*";
+  const std::string second_process = "TwoProcess*:*PeerDeath*";
   if (settings.peer_mode == "two-process") {
     filter = second_process;
     return;
   }
   std::string without;
   if (settings.provider != "fake") {
-    without = "InjectedFaults.*";
+    without = "InjectedFaults.*:TailFlags.*";
     std::printf("without the injected faults: they are fake's\n");
   }
   if (settings.provider == "fake" || settings.peer_mode == "same-process") {
@@ -108,6 +112,7 @@ int main(int argc, char** argv) {
   }
   // Failures are what the suite provokes; it judges them itself.
   ferry::set_log_level(settings.log);
+  ferry::fabric::fake::Script::use_path(ferry::contract::fake_path());
   if (mode.serve) return ferry::contract::serve(mode.announce);
   std::printf("provider %s, patience %g, scale %g, seed %llu\n", settings.provider.c_str(),
               settings.patience, settings.scale, static_cast<unsigned long long>(settings.seed));

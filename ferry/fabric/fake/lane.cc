@@ -12,6 +12,27 @@ namespace {
 constexpr std::size_t kMaxMessage = 4096;
 constexpr int kBurst = 64;
 
+// Word by word from the beginning: whoever sees a byte of it sees all that lie before. Words of the
+// target are stored whole.
+void copy_ascending(std::byte* to, const std::byte* from, std::size_t bytes) {
+  while (bytes != 0) {
+    bool whole = reinterpret_cast<std::uintptr_t>(to) % sizeof(std::uint64_t) == 0 &&
+                 bytes >= sizeof(std::uint64_t);
+    if (whole) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, from, sizeof word);
+      __atomic_store_n(reinterpret_cast<std::uint64_t*>(to), word, __ATOMIC_RELEASE);
+    } else {
+      __atomic_store_n(reinterpret_cast<unsigned char*>(to), std::to_integer<unsigned char>(*from),
+                       __ATOMIC_RELEASE);
+    }
+    std::size_t step = whole ? sizeof(std::uint64_t) : 1;
+    to += step;
+    from += step;
+    bytes -= step;
+  }
+}
+
 Error make_error(Code code, const char* text) { return Error(code, text, 0, __FILE__, __LINE__); }
 
 Rights rights_for(Verb verb) {
@@ -36,16 +57,14 @@ FakeLane::FakeLane(Loop& loop, OperationPool& operations, std::shared_ptr<PeerSe
 
 FakeLane::~FakeLane() { close(make_error(Code::kCancelled, "the lane was dropped")); }
 
-const Capabilities& FakeLane::what_it_can() {
-  static const Capabilities capabilities{.one_sided = true,
-                                         .maps_peer = true,
-                                         .tail_flag = false,
-                                         .atomics = true,
-                                         .max_message = kMaxMessage};
-  return capabilities;
+Capabilities FakeLane::what_it_can() {
+  auto path = Dice::instance().path();
+  return {.one_sided = true,
+          .maps_peer = path.maps_peer,
+          .tail_flag = path.tail_flag,
+          .atomics = true,
+          .max_message = kMaxMessage};
 }
-
-const Capabilities& FakeLane::capabilities() const { return what_it_can(); }
 
 Transfer FakeLane::post(Request& request) {
   Operation* op = nullptr;
@@ -80,6 +99,7 @@ Result<std::size_t> FakeLane::take_message(std::span<std::byte> into) {
 bool FakeLane::has_message() const { return link_->has_message(end_); }
 
 Result<std::span<std::byte>> FakeLane::map(const RemoteRegion& remote) {
+  if (!capabilities_.maps_peer) return Lane::map(remote);
   return peer_node_->lend(remote, peer_->number_at_peer(), this);
 }
 
@@ -191,16 +211,20 @@ FakeLane::Step FakeLane::step(Operation& op, Job& job, bool all_before) {
   return store_flag(job);
 }
 
-// One piece per step, the last first: nothing may rely on the order in which bytes land. The grant
-// is checked for every piece, so that revoking takes hold between two.
+// One piece per step, the last first unless the lane keeps order: nothing else may rely on the
+// order in which bytes land. The grant is checked for every piece, so that revoking takes hold
+// between two.
 FakeLane::Step FakeLane::move_payload(Operation& op, Job& job) {
   if (job.length != 0 && job.left == 0) return {true, {}, 0};
   std::size_t piece = job.left;
   if (job.fate.piece_bytes != 0) piece = std::min<std::size_t>(piece, job.fate.piece_bytes);
-  std::size_t at = job.left - piece;
+  bool ascending = capabilities_.tail_flag && op.verb() == Verb::kWrite;
+  std::size_t at = ascending ? job.length - job.left : job.left - piece;
   auto access = [&](std::byte* remote) {
     if (piece == 0) return;
-    if (op.verb() == Verb::kWrite) {
+    if (ascending) {
+      copy_ascending(remote, job.local + at, piece);
+    } else if (op.verb() == Verb::kWrite) {
       std::memcpy(remote, job.local + at, piece);
     } else {
       std::memcpy(job.local + at, remote, piece);
@@ -210,11 +234,13 @@ FakeLane::Step FakeLane::move_payload(Operation& op, Job& job) {
                                  peer_->number_at_peer(), access);
   if (!moved) return {true, moved.error(), 0};
   job.left -= piece;
+  if (job.left != 0) job.fate.not_before = Dice::instance().next_start();
   return {job.left == 0, {}, 0};
 }
 
 FakeLane::Step FakeLane::store_flag(Job& job) {
   auto access = [&](std::byte* word) {
+    Dice::instance().flags.add();
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(word))
         .store(job.flag.value, std::memory_order_release);
   };

@@ -28,14 +28,15 @@ class FakeLane final : public Lane, public Loop::Source {
   void close(const Error& cause) override;
   Result<std::span<std::byte>> map(const RemoteRegion& remote) override;
   void wake_peer() const override { peer_node_->wake(); }
-  const Capabilities& capabilities() const override;
+  const Capabilities& capabilities() const override { return capabilities_; }
   bool up() const override { return up_.load(std::memory_order_acquire) && !link_->broken(); }
 
   int progress_on_loop() override;
   void tick_on_loop(std::int64_t now) override;
   bool has_pending() const override { return pending_.load(std::memory_order_relaxed) != 0; }
 
-  static const Capabilities& what_it_can();
+  // Of a lane that is made now.
+  static Capabilities what_it_can();
 
  private:
   // What is remembered of an operation, in its scratch.
@@ -83,6 +84,7 @@ class FakeLane final : public Lane, public Loop::Source {
   const std::shared_ptr<Node> peer_node_;
   const std::shared_ptr<Link> link_;
   const int end_;
+  const Capabilities capabilities_ = what_it_can();
   std::atomic<bool> up_{true};
   std::atomic<std::uint64_t> pending_{0};
 

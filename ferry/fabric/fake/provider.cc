@@ -25,7 +25,7 @@ class FakeProvider final : public Provider {
   }
 
   std::string_view name() const override { return "fake"; }
-  const Capabilities& capabilities() const override { return FakeLane::what_it_can(); }
+  const Capabilities& capabilities() const override { return capabilities_; }
   std::vector<std::byte> offer() const override { return {}; }
 
   Status usable(const PeerIdentity& peer, std::span<const std::byte>) const override {
@@ -87,6 +87,7 @@ class FakeProvider final : public Provider {
   }
 
   ProviderContext& context_;
+  const Capabilities capabilities_ = FakeLane::what_it_can();
   const std::shared_ptr<Node> node_;
 };
 

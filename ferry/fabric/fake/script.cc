@@ -13,14 +13,28 @@ void Dice::set(const Faults& faults) {
   state_ = faults.seed == 0 ? 1 : faults.seed;
   operations_ = 0;
   attachments_ = 0;
-  before_ = {0, failed.get(), lost.get(), duplicates_swallowed.get(), broken_lanes.get()};
+  before_ = {0,          failed.get(), lost.get(), duplicates_swallowed.get(), broken_lanes.get(),
+             flags.get()};
 }
 
 FaultCounts Dice::counts() const {
   LockGuard guard(lock_);
-  return {operations_, failed.get() - before_.failed, lost.get() - before_.lost,
+  return {operations_,
+          failed.get() - before_.failed,
+          lost.get() - before_.lost,
           duplicates_swallowed.get() - before_.duplicates_swallowed,
-          broken_lanes.get() - before_.broken_lanes};
+          broken_lanes.get() - before_.broken_lanes,
+          flags.get() - before_.flags};
+}
+
+void Dice::use_path(const Path& path) {
+  LockGuard guard(lock_);
+  path_ = path;
+}
+
+Path Dice::path() const {
+  LockGuard guard(lock_);
+  return path_;
 }
 
 Fate Dice::next_operation() {
@@ -28,10 +42,7 @@ Fate Dice::next_operation() {
   std::uint64_t number = ++operations_;
   auto every = [number](std::uint64_t n) { return n != 0 && number % n == 0; };
   Fate fate;
-  if (faults_.max_delay.count() > 0) {
-    auto span = static_cast<std::uint64_t>(faults_.max_delay.count());
-    fate.not_before = now_ns() + static_cast<std::int64_t>(random_locked(span));
-  }
+  fate.not_before = start_locked();
   if (faults_.fail_nth == number) fate.failure = faults_.fail_code;
   fate.lose_completion = every(faults_.lose_every);
   fate.duplicate_completion = every(faults_.duplicate_every);
@@ -40,6 +51,17 @@ Fate Dice::next_operation() {
   fate.piece_bytes = static_cast<std::uint32_t>(faults_.piece_bytes);
   fate.shuffle = faults_.shuffle;
   return fate;
+}
+
+std::int64_t Dice::next_start() {
+  LockGuard guard(lock_);
+  return start_locked();
+}
+
+std::int64_t Dice::start_locked() {
+  if (faults_.max_delay.count() <= 0) return 0;
+  auto span = static_cast<std::uint64_t>(faults_.max_delay.count());
+  return now_ns() + static_cast<std::int64_t>(random_locked(span));
 }
 
 bool Dice::next_attachment_fails() {
@@ -63,5 +85,7 @@ std::uint64_t Dice::random_locked(std::uint64_t bound) {
 void Script::set(const Faults& faults) { Dice::instance().set(faults); }
 
 FaultCounts Script::counts() { return Dice::instance().counts(); }
+
+void Script::use_path(const Path& path) { Dice::instance().use_path(path); }
 
 }  // namespace ferry::fabric::fake

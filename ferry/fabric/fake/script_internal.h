@@ -28,7 +28,11 @@ class Dice {
 
   void set(const Faults& faults);
   FaultCounts counts() const;
+  void use_path(const Path& path);
+  Path path() const;
   Fate next_operation();
+  // When something that is due now happens: monotonic nanoseconds, 0 for at once.
+  std::int64_t next_start();
   // Whether this attachment fails.
   bool next_attachment_fails();
   // Uniform below `bound`, from the seeded sequence.
@@ -38,12 +42,15 @@ class Dice {
   Counter lost;
   Counter duplicates_swallowed;
   Counter broken_lanes;
+  Counter flags;
 
  private:
   std::uint64_t random_locked(std::uint64_t bound) FERRY_REQUIRES(lock_);
+  std::int64_t start_locked() FERRY_REQUIRES(lock_);
 
   mutable SpinLock lock_;
   Faults faults_ FERRY_GUARDED_BY(lock_);
+  Path path_ FERRY_GUARDED_BY(lock_);
   FaultCounts before_ FERRY_GUARDED_BY(lock_);  // of the counters when the faults were set
   std::uint64_t state_ FERRY_GUARDED_BY(lock_) = 1;
   std::uint64_t operations_ FERRY_GUARDED_BY(lock_) = 0;
