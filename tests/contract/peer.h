@@ -21,6 +21,7 @@ namespace ferry::contract {
 //   busy THEIRS BYTES                       write to the caller's region for ever
 //   mute                                    read no messages any more
 //   static ... | dynamic ...                send tensors back; see echo.h
+//   mail ... | cross ...                    send messages; see mail_echo.h
 // The answer is "ok" or what went wrong.
 int serve(bool announce);
 

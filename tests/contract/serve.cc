@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/contract/echo.h"
+#include "tests/contract/mail_echo.h"
 #include "tests/contract/peer.h"
 
 namespace ferry::contract {
@@ -55,6 +56,8 @@ class Servant {
     words >> verb;
     if (verb == "static") return echo_static(device_, channel_, words);
     if (verb == "dynamic") return echo_dynamic(device_, channel_, words);
+    if (verb == "mail") return echo_mail(device_, channel_, words);
+    if (verb == "cross") return cross_mail(device_, channel_, words);
     words >> name;
     if (verb == "arena") return make(name, number_in(words), Memory::kArena);
     if (verb == "own") return make(name, number_in(words), Memory::kOwn);
