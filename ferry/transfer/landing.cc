@@ -17,8 +17,9 @@ std::uint64_t random_nonce() {
 }
 
 Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
-                              const Layout& layout, std::uint64_t nonce) {
+                              const Layout& layout, std::uint64_t nonce, SlotNames names) {
   Landing landing;
+  landing.names_ = names;
   landing.channel_ = &channel;
   landing.layout_ = layout;
   landing.nonce_ = nonce;
@@ -43,22 +44,34 @@ Ticket Landing::ticket(Protocol protocol, const fabric::Device& owner, const ten
 }
 
 tl::unexpected<Error> Landing::wrong_flag(std::uint64_t flag) const {
-  return fail(
-      Code::kDataLoss,
-      "slot {} says that tensor {} has arrived, where {} is expected; the sender at {} broke "
-      "the protocol: open the edge anew",
-      slot(), flag, expected_, channel_->peer_endpoint());
+  return fail(Code::kDataLoss,
+              "slot {} says that {} {} has arrived, where {} is expected; the sender at {} broke "
+              "the protocol: open the {} anew",
+              slot(), names_.item, flag, expected_, channel_->peer_endpoint(), names_.owner);
+}
+
+bool Landing::greeted() const {
+  const auto* at = reinterpret_cast<const std::uint64_t*>(base_ + Layout::kHelloFlag);
+  return __atomic_load_n(at, __ATOMIC_ACQUIRE) == nonce_;
+}
+
+Status Landing::await_sender(fabric::Device& device, Deadline deadline, fabric::WaitMode mode) {
+  auto over = [this] { return greeted() || !channel_->alive(); };
+  bool in_time = device.wait_until(over, deadline, mode);
+  if (greeted()) return meet_sender();
+  if (!in_time)
+    return fail(Code::kDeadlineExceeded, "the peer at {} has not opened its end of the {} in time",
+                channel_->peer_endpoint(), names_.owner);
+  return fail(Code::kUnavailable, "the peer at {} is gone; connect again",
+              channel_->peer_endpoint());
 }
 
 Status Landing::meet_sender() {
-  const auto* hello = slots_.data();
-  std::uint64_t nonce = 0;
-  std::memcpy(&nonce, hello + Layout::kHelloFlag, sizeof nonce);
-  if (nonce != nonce_)
-    return fail(Code::kDataLoss, "the sender at {} has sent a tensor before its hello",
-                channel_->peer_endpoint());
+  if (!greeted())
+    return fail(Code::kDataLoss, "the sender at {} has sent a {} before its hello",
+                channel_->peer_endpoint(), names_.item);
   std::array<std::byte, Layout::kHelloSpins + 1> wire;
-  std::memcpy(wire.data(), hello, wire.size());
+  std::memcpy(wire.data(), base_, wire.size());
   bool sleeps = wire[Layout::kHelloSpins] != std::byte{1};
   sender_words_ =
       FERRY_TRY(fabric::RemoteRegion::from_wire(std::span(wire).first(Layout::kHelloSpins)));

@@ -15,7 +15,7 @@ class Landing {
  public:
   // Allocates the slots and lets the channel's peer at them.
   static Result<Landing> open(fabric::Device& device, fabric::Channel& channel,
-                              const Layout& layout, std::uint64_t nonce);
+                              const Layout& layout, std::uint64_t nonce, SlotNames names = {});
 
   // For the sender.
   Ticket ticket(Protocol protocol, const fabric::Device& owner, const tensor::Spec& spec,
@@ -57,6 +57,8 @@ class Landing {
   std::span<std::byte> body_of(std::uint32_t slot) const {
     return {base_ + layout_.slot_at(slot), layout_.body};
   }
+  // Waits for the sender's hello, so that take() does not have to look for it.
+  Status await_sender(fabric::Device& device, Deadline deadline, fabric::WaitMode mode);
   // The next tensor, which has arrived, is taken: its number. Its body stays as it is until
   // acknowledge().
   Result<std::uint64_t> take() {
@@ -86,11 +88,13 @@ class Landing {
     return {};
   }
   tl::unexpected<Error> wrong_flag(std::uint64_t flag) const;
+  bool greeted() const;
   // Reads the sender's hello, which lies before its first tensor.
   Status meet_sender();
 
   fabric::Channel* channel_ = nullptr;
   Layout layout_;
+  SlotNames names_;
   std::uint64_t nonce_ = 0;
   fabric::Region slots_;
   std::byte* base_ = nullptr;  // of slots_

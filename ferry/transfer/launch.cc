@@ -8,7 +8,7 @@
 namespace ferry::transfer {
 
 Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, const Ticket& ticket,
-                            fabric::WaitMode mode) {
+                            fabric::WaitMode mode, SlotNames names) {
   if (channel.peer() != ticket.owner)
     return fail(Code::kFailedPrecondition,
                 "the ticket is not of the device at {}, or of an earlier run of it; ask for a new "
@@ -16,6 +16,7 @@ Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, co
                 channel.peer_endpoint());
   Launch launch;
   launch.channel_ = &channel;
+  launch.names_ = names;
   launch.mode_ = mode;
   launch.notify_ = !ticket.spins;
   launch.tail_flag_ = channel.capabilities().tail_flag && ticket.spins;
@@ -31,8 +32,8 @@ Status Launch::aim(const Ticket& ticket) {
   if (!channel_->capabilities().maps_peer) return {};
   auto memory = FERRY_TRY(channel_->map(remote_));
   if (memory.size() < layout_.bytes())
-    return fail(Code::kOutOfRange, "the ticket speaks of {} bytes, {} are granted", layout_.bytes(),
-                memory.size());
+    return fail(Code::kOutOfRange, "the slots of the {} take {} bytes, {} are granted",
+                names_.owner, layout_.bytes(), memory.size());
   mapped_ = memory.data();
   return {};
 }
@@ -62,8 +63,8 @@ Status Launch::wait_free(Deadline deadline) const {
   auto waited = channel_->wait_flag(at, wanted, deadline, mode_);
   if (!waited && waited.error().code() == Code::kDeadlineExceeded)
     return fail(Code::kDeadlineExceeded,
-                "the receiver at {} has not let go of tensor {}, and all {} slots are in use",
-                channel_->peer_endpoint(), wanted, layout_.slots);
+                "the receiver at {} has not let go of {} {}, and all {} slots are in use",
+                channel_->peer_endpoint(), names_.item, wanted, layout_.slots);
   FERRY_TRY(std::move(waited));
   FERRY_TRY(free());
   return {};
@@ -114,9 +115,8 @@ Status Launch::publish() {
 
 tl::unexpected<Error> Launch::wrong_word(std::uint64_t seen) const {
   return fail(Code::kDataLoss,
-              "the receiver at {} acknowledges tensor {}, where {} was in that slot; open the edge "
-              "anew",
-              channel_->peer_endpoint(), seen, layout_.before(next_));
+              "the receiver at {} acknowledges {} {}, where {} was in that slot; open the {} anew",
+              channel_->peer_endpoint(), names_.item, seen, layout_.before(next_), names_.owner);
 }
 
 }  // namespace ferry::transfer

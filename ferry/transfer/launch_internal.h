@@ -17,7 +17,7 @@ class Launch {
   // Greets the owner of the ticket. kFailedPrecondition for a ticket of another device, or of an
   // earlier run of this one. `mode` is how this end waits for slots, from now on.
   static Result<Launch> open(fabric::Device& device, fabric::Channel& channel, const Ticket& ticket,
-                             fabric::WaitMode mode);
+                             fabric::WaitMode mode, SlotNames names = {});
 
   fabric::Channel& channel() const { return *channel_; }
   const Layout& layout() const { return layout_; }
@@ -92,6 +92,7 @@ class Launch {
 
   fabric::Channel* channel_ = nullptr;
   Layout layout_;
+  SlotNames names_;
   fabric::RemoteRegion remote_;
   std::byte* mapped_ = nullptr;
   fabric::WaitMode mode_ = fabric::WaitMode::kAdaptive;

@@ -11,6 +11,12 @@ constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
+// What errors call the things in slots, and what has the slots.
+struct SlotNames {
+  const char* item = "tensor";
+  const char* owner = "edge";
+};
+
 // Where the slots of an edge are in the receiver's region:
 //
 //   0        the sender's hello: where its acknowledgement words are, 32 bytes; at 32 a byte that
@@ -34,7 +40,7 @@ struct Layout {
 
   static Result<Layout> of(std::uint32_t slots, std::uint64_t body) {
     if (slots == 0 || slots > kMostSlots)
-      return fail(Code::kInvalidArgument, "an edge has 1 to {} slots, not {}", kMostSlots, slots);
+      return fail(Code::kInvalidArgument, "1 to {} slots are possible, not {}", kMostSlots, slots);
     if (body > kMostBody)
       return fail(Code::kOutOfRange, "a slot of {} bytes; {} is the most", body, kMostBody);
     return Layout{slots, body};

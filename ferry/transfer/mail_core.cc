@@ -6,6 +6,8 @@ namespace ferry::transfer {
 
 namespace {
 
+constexpr SlotNames kMailNames{.item = "message batch", .owner = "mailbox"};
+
 Status check_mail_options(const MailboxOptions& options) {
   if (options.slot_bytes < kLeastMailSlot || options.slot_bytes > (std::uint64_t{1} << 30))
     return fail(Code::kInvalidArgument, "slots of {} bytes; {} is the least, 1 GiB the most",
@@ -13,6 +15,8 @@ Status check_mail_options(const MailboxOptions& options) {
   if (options.rendezvous == 0 || options.rendezvous > MailLimits::kRendezvous)
     return fail(Code::kInvalidArgument, "{} rendezvous; 1 to {} are possible", options.rendezvous,
                 MailLimits::kRendezvous);
+  if (options.send_bytes == 0)
+    return fail(Code::kInvalidArgument, "a mailbox without memory for sends sends nothing");
   if (options.chunk_bytes == 0 || options.chunks_in_flight == 0)
     return fail(Code::kInvalidArgument, "large messages need chunks of at least one byte");
   return {};
@@ -40,21 +44,19 @@ Ticket ticket_of(const MailHello& hello, const fabric::Channel& channel) {
   return ticket;
 }
 
-Result<std::vector<RemoteWord>> words_of(const MailHello& hello, fabric::Channel& channel) {
-  std::byte* mapped = nullptr;
-  if (channel.capabilities().maps_peer) {
-    auto memory = FERRY_TRY(channel.map(hello.words));
-    if (memory.size() < hello.rendezvous * Layout::kLine)
-      return fail(Code::kDataLoss, "the peer at {} granted too little", channel.peer_endpoint());
-    mapped = memory.data();
-  }
-  std::vector<RemoteWord> words;
-  for (std::uint32_t i = 0; i < hello.rendezvous; ++i) {
-    auto at = i * Layout::kLine;
-    words.emplace_back(channel, fabric::RemoteAt{hello.words, at},
-                       mapped == nullptr ? nullptr : mapped + at, !hello.spins);
-  }
-  return words;
+// The beginning of the peer's words as memory of this process; null where the path maps nothing.
+Result<std::byte*> map_words(const MailHello& hello, fabric::Channel& channel) {
+  if (!channel.capabilities().maps_peer) return nullptr;
+  auto memory = FERRY_TRY(channel.map(hello.words));
+  if (memory.size() < hello.rendezvous * Layout::kLine)
+    return fail(Code::kDataLoss, "the peer at {} granted too little", channel.peer_endpoint());
+  return memory.data();
+}
+
+RemoteWord word_of(const MailHello& hello, fabric::Channel& channel, std::byte* mapped,
+                   std::uint64_t at) {
+  return {channel, fabric::RemoteAt{hello.words, at}, mapped == nullptr ? nullptr : mapped + at,
+          !hello.spins};
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   auto layout = FERRY_TRY(Layout::of(options.slots, align_up(options.slot_bytes, 64)));
   Parts parts;
   parts.options = options;
-  parts.landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
+  parts.landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce(), kMailNames));
   parts.words =
       FERRY_TRY(device.allocate(options.rendezvous * Layout::kLine, fabric::Rights::kReadWrite));
   MailHello mine;
@@ -79,13 +81,17 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   mine.landing = parts.landing.remote();
   mine.words = FERRY_TRY(device.grant(parts.words, fabric::Rights::kReadWrite, channel));
   parts.peer = FERRY_TRY(exchange_hellos(channel, mine, deadline));
-  parts.launch = FERRY_TRY(
-      Launch::open(device, channel, ticket_of(parts.peer, channel),
-                   options.spins ? fabric::WaitMode::kSpin : fabric::WaitMode::kAdaptive));
-  parts.peer_words = FERRY_TRY(words_of(parts.peer, channel));
+  auto mode = options.spins ? fabric::WaitMode::kSpin : fabric::WaitMode::kAdaptive;
+  parts.launch =
+      FERRY_TRY(Launch::open(device, channel, ticket_of(parts.peer, channel), mode, kMailNames));
+  auto* mapped = FERRY_TRY(map_words(parts.peer, channel));
+  for (std::uint32_t i = 0; i < parts.peer.rendezvous; ++i)
+    parts.peer_words.push_back(word_of(parts.peer, channel, mapped, i * Layout::kLine));
+  parts.closed_word = word_of(parts.peer, channel, mapped, kClosedAt * sizeof(std::uint64_t));
   if (!parts.launch.maps())
     parts.staging = FERRY_TRY(
         device.allocate(parts.launch.layout().stride() * parts.peer.slots, fabric::Rights::kRead));
+  FERRY_TRY(parts.landing.await_sender(device, deadline, mode));
   return std::make_unique<MailCore>(room, device, channel, std::move(parts));
 }
 
@@ -106,6 +112,7 @@ MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& chan
       landing_(std::move(parts.landing)),
       slot_holds_(parts.options.slots),
       peer_words_(std::move(parts.peer_words)),
+      closed_word_(parts.closed_word),
       index_in_use_(parts.peer.rendezvous) {
   LockGuard<SpinLock> guard(lock);
   watch_landing();
@@ -118,15 +125,20 @@ MailCore::~MailCore() {
   std::uint64_t writes = 0;
   {
     MailGuard guard(*this);
-    break_with(fail(Code::kCancelled, "the mailbox was closed").value());
-    for (std::uint32_t i = 0; i < peer_.slots; ++i) slots_[i].transfer.cancel();
+    // Before any memory goes away, and behind every batch: who sees it has seen all messages.
+    if (!peer_closed()) (void)closed_word_.store(1);
+    auto error = fail(Code::kCancelled, "the mailbox was closed").value();
+    for (auto* parcel : reading_) drop_parcel(*parcel, error);
+    break_with(error);
     reads = reads_posted_;
     writes = writes_posted_;
   }
-  auto ended = [&] {
-    return reads_ended_.load(std::memory_order_acquire) == reads &&
-           writes_ended_.load(std::memory_order_acquire) == writes;
-  };
+  auto written = [&] { return writes_ended_.load(std::memory_order_acquire) == writes; };
+  auto ended = [&] { return written() && reads_ended_.load(std::memory_order_acquire) == reads; };
+  // What was sent still goes out, unless the peer does not take it at all.
+  constexpr auto kLinger = std::chrono::seconds(2);
+  if (!device_.wait_until(written, Deadline::after(kLinger)))
+    for (std::uint32_t i = 0; i < peer_.slots; ++i) slots_[i].transfer.cancel();
   constexpr auto kEnd = std::chrono::minutes(2);  // operations have deadlines of their own
   bool quiet = device_.wait_until(ended, Deadline::after(kEnd));
   FERRY_ASSERT(quiet, "a provider left an operation without an end");
@@ -137,10 +149,26 @@ MailCore::~MailCore() {
 
 MailGuard::~MailGuard() {
   bool tell = std::exchange(core_.changed_, false);
-  bool rest = !core_.ending_.empty();
+  bool rest = core_.has_rest();
   core_.lock.unlock();
-  if (rest) core_.end_rest();
-  if (tell || rest) core_.room_.tell();
+  if (tell) core_.room_.tell();
+  if (!rest) return;
+  core_.do_rest();
+  core_.room_.tell();
+}
+
+// One round of it: a long message must not keep a caller from its deadline.
+void MailCore::do_rest() {
+  map_regions();
+  post_planned();
+  {
+    LockGuard<SpinLock> guard(lock);
+    continue_reads();  // where the path copies at once
+    update_front();
+    note_more();
+    changed_ = false;  // the caller tells in any case
+  }
+  end_rest();  // it may wait for the peer, so it comes last
 }
 
 void MailCore::progress() {
@@ -149,11 +177,13 @@ void MailCore::progress() {
 }
 
 void MailCore::progress_locked() {
-  bool alive = channel_.alive();  // asked first: what came before the end is taken
+  bool alive = channel_.alive();  // both asked first: what came before the end is taken
+  bool closed = peer_closed();
   if (!broken_) {
     take_batches();
     settle_words();
     check_writes();
+    if (closed) hear_closing();
   }
   if (!reading_.empty() || turn_.load(std::memory_order_relaxed)) continue_reads();
   if (!alive && !broken_)
@@ -161,10 +191,26 @@ void MailCore::progress_locked() {
         fail(Code::kUnavailable, "the peer at {} is gone; connect again", channel_.peer_endpoint())
             .value());
   if (!queue_.empty()) pump();
+  note_more();
   update_front();
 }
 
-// Everything under way ends with this error; what has arrived whole can still be received.
+// The peer's mailbox is closed, and all that it has sent is here. What it has only announced does
+// not come.
+void MailCore::hear_closing() {
+  if (broken_) return;
+  auto error = closed_error();
+  for (auto* parcel : reading_) drop_parcel(*parcel, error);
+  break_with(error);
+}
+
+Error MailCore::closed_error() const {
+  return fail(Code::kUnavailable, "the peer at {} has closed its mailbox", channel_.peer_endpoint())
+      .value();
+}
+
+// Everything under way ends with this error; what has arrived whole, or is whole once its memory is
+// mapped, can still be received.
 void MailCore::break_with(const Error& error) {
   if (broken_) return;
   broken_ = error;
@@ -179,8 +225,10 @@ void MailCore::break_with(const Error& error) {
     off_wire(*out);
     end(*out, error);
   }
+  using State = MailParcel::State;
   for (auto* parcel : reading_)
-    if (parcel->state != MailParcel::State::kFailed && parcel->state != MailParcel::State::kWhole)
+    if (parcel->state == State::kWaiting || parcel->state == State::kReading ||
+        parcel->state == State::kAsking)
       fail_parcel(*parcel, error);
   room_.leave_line(*this);
   update_front();
@@ -199,7 +247,7 @@ bool MailCore::eventful() const {
       if (__atomic_load_n(word_at(i), __ATOMIC_ACQUIRE) != seen_[i].load(std::memory_order_relaxed))
         return true;
   }
-  return bad_writes_.load(std::memory_order_relaxed) != 0 ||
+  return bad_writes_.load(std::memory_order_relaxed) != 0 || peer_closed() ||
          turn_.load(std::memory_order_relaxed) || more_.load(std::memory_order_relaxed) ||
          !channel_.alive();
 }

@@ -27,6 +27,7 @@ struct MailOutgoing {
   std::vector<std::size_t> buffers;     // of the pool: one share of each
   std::vector<fabric::Region> regions;  // registered for this send
   std::optional<Error> error;
+  std::uint64_t cost = 0;  // of the bytes that may be kept for sends
   bool queued = false;
   bool on_wire = false;            // announced, and the peer may look at its memory
   bool ending = false;             // its regions are being let go of, then it has ended
@@ -34,8 +35,14 @@ struct MailOutgoing {
   std::atomic<bool> ended{false};  // for the handle
 };
 
-// One read under way.
+// One read. It is planned under the lock and posted without it, since posting may copy the bytes.
 struct MailChunk {
+  enum class Stage : std::uint8_t { kPlanned, kPosting, kPosted };
+  MailChunk* next = nullptr;  // in the list of those planned
+  Stage stage = Stage::kPosted;
+  bool unwanted = false;  // its message has failed meanwhile
+  std::span<std::byte> to;
+  fabric::RemoteAt from{fabric::RemoteRegion{}};
   fabric::Transfer transfer;
   std::optional<Error> error;
   std::uint64_t end = 0;  // of the message: what has landed once this has
@@ -52,6 +59,7 @@ struct MailSlot {
 struct MailParcel {
   enum class Place : std::uint8_t { kSlot, kRoom, kSender };
   enum class State : std::uint8_t {
+    kMapping,  // memory of the sender's that was not seen before
     kWaiting,  // for memory
     kReading,
     kAsking,  // a read failed: whether the sender has given the message up
@@ -63,6 +71,7 @@ struct MailParcel {
   State state = State::kWhole;
   bool handed_out = false;
   bool let_go = false;      // before it was whole
+  bool busy = false;        // a thread maps its memory, without the lock
   bool in_reading = false;  // MailCore::reading_ has it
   std::vector<std::span<const std::byte>> parts;
   std::uint64_t bytes = 0;
@@ -91,6 +100,11 @@ class MailList {
  public:
   T* front() const { return head_; }
   bool empty() const { return head_ == nullptr; }
+  std::size_t count() const {
+    std::size_t items = 0;
+    for (const auto* at = head_; at != nullptr; at = at->next) ++items;
+    return items;
+  }
   void push(T* item) {
     item->next = nullptr;
     (head_ == nullptr ? head_ : tail_->next) = item;
@@ -119,8 +133,15 @@ class MailList {
 
 class MailGuard;
 
-// One mailbox. Everything that changes is under `lock`, held for a few instructions or one copy,
-// never while waiting. What waiters look at without it is atomic.
+// What came of an attempt to send.
+struct MailSent {
+  MailOutgoing* out = nullptr;  // null: it has gone out
+  std::uint64_t lacks = 0;      // not 0: it was not accepted; so many bytes are not free
+};
+
+// One mailbox. Everything that changes is under `lock`, held for a few instructions or the copy of
+// a small message, never while waiting. What waiters look at without it is atomic. What takes
+// longer is noted under the lock and done without it, by MailGuard.
 class MailCore {
  public:
   struct Parts {
@@ -131,6 +152,7 @@ class MailCore {
     fabric::Region staging;  // where the path does not map the peer
     fabric::Region words;
     std::vector<RemoteWord> peer_words;
+    RemoteWord closed_word;
   };
   MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts);
   ~MailCore();
@@ -138,13 +160,19 @@ class MailCore {
                                                 fabric::Channel& channel,
                                                 const MailboxOptions& options, Deadline deadline);
 
-  // Sending. Null: it has gone out.
-  Result<MailOutgoing*> send(MailParts parts, Deadline deadline);
+  Result<MailSent> send(MailParts parts, Deadline deadline);
+  // Waits until it is accepted. Null: it has gone out.
+  Result<MailOutgoing*> send_when_room(MailParts parts, Deadline deadline, fabric::WaitMode mode);
+  tl::unexpected<Error> no_room(Code code, std::uint64_t lacks) const;
   bool poll_send(MailOutgoing* out);
   void wait_send(MailOutgoing* out, fabric::WaitMode mode);
   void drop_send(MailOutgoing* out);
   Status drain(Deadline deadline, fabric::WaitMode mode);
-  Result<BufferPool::Buffer> allocate(std::uint64_t bytes);
+  // Nothing: there is no room.
+  Result<std::optional<BufferPool::Buffer>> allocate(std::uint64_t bytes);
+  // kResourceExhausted at once if the deadline is 0.
+  Result<BufferPool::Buffer> allocate_when_room(std::uint64_t bytes, Deadline deadline,
+                                                fabric::WaitMode mode);
   void drop_buffer(std::size_t index);
 
   // Receiving. Null: nothing is there.
@@ -186,6 +214,7 @@ class MailCore {
   struct Shared {  // a buffer of the pool
     BufferPool::Buffer buffer;
     std::uint32_t shares = 0;
+    std::uint64_t given = 0;  // bytes that allocate() has counted for it
   };
   struct Place {  // of a part of a large message
     enum class How : std::uint8_t { kCopy, kShared, kRegister };
@@ -211,20 +240,16 @@ class MailCore {
   void watch_landing() FERRY_REQUIRES(lock);
 
   // mail_outgoing.cc
-  Result<MailOutgoing*> send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline)
+  Result<MailSent> send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline)
       FERRY_REQUIRES(lock);
-  Result<MailOutgoing*> send_large(MailParts parts, std::uint64_t bytes, Deadline deadline)
+  Result<MailSent> send_large(MailParts parts, std::uint64_t bytes, Deadline deadline)
       FERRY_EXCLUDES(lock);
-  MailOutgoing* new_outgoing(MailParts parts, std::uint64_t bytes, Deadline deadline)
-      FERRY_REQUIRES(lock);
-  Status prepare(MailOutgoing& out) FERRY_EXCLUDES(lock);
-  std::vector<Place> find_places(const MailOutgoing& out) FERRY_EXCLUDES(lock);
-  Status copy_parts(MailOutgoing& out, std::vector<Place>& places) FERRY_EXCLUDES(lock);
-  Status name_pieces(MailOutgoing& out, const std::vector<Place>& places) FERRY_EXCLUDES(lock);
-  Result<BufferPool::Buffer> share_new(std::uint64_t bytes, MailOutgoing* out) FERRY_EXCLUDES(lock);
-  void share_all(MailOutgoing& out) FERRY_REQUIRES(lock);
-  Shared* shared_at(std::span<const std::byte> bytes) FERRY_REQUIRES(lock);
-  void unshare(std::size_t index) FERRY_REQUIRES(lock);
+  MailOutgoing* new_outgoing(MailParts parts, std::uint64_t bytes, Deadline deadline,
+                             std::uint64_t cost) FERRY_REQUIRES(lock);
+  bool has_room(const std::atomic<std::uint64_t>& kept, std::uint64_t more) const {
+    auto now = kept.load(std::memory_order_relaxed);
+    return now == 0 || (now <= options_.send_bytes && more <= options_.send_bytes - now);
+  }
   std::optional<std::uint32_t> free_index() const FERRY_REQUIRES(lock);
   void settle_words() FERRY_REQUIRES(lock);
   void settle_word(MailOutgoing* waiting, std::uint64_t value) FERRY_REQUIRES(lock);
@@ -238,6 +263,16 @@ class MailCore {
   void recycle_if_over(MailOutgoing& out) FERRY_REQUIRES(lock);
   void end_rest() FERRY_EXCLUDES(lock);
 
+  // mail_memory.cc
+  Status prepare(MailOutgoing& out, std::vector<Place>& places) FERRY_EXCLUDES(lock);
+  std::vector<Place> find_places(MailParts parts) FERRY_REQUIRES(lock);
+  Status copy_parts(MailOutgoing& out, std::vector<Place>& places) FERRY_EXCLUDES(lock);
+  Status name_pieces(MailOutgoing& out, const std::vector<Place>& places) FERRY_EXCLUDES(lock);
+  Result<BufferPool::Buffer> share_new(std::uint64_t bytes, MailOutgoing* out) FERRY_EXCLUDES(lock);
+  void share_all(MailOutgoing& out) FERRY_REQUIRES(lock);
+  Shared* shared_at(std::span<const std::byte> bytes) FERRY_REQUIRES(lock);
+  void unshare(std::size_t index) FERRY_REQUIRES(lock);
+
   // mail_incoming.cc
   MailParcel* new_parcel() FERRY_REQUIRES(lock);
   void deliver(MailParcel* parcel) FERRY_REQUIRES(lock);
@@ -245,28 +280,57 @@ class MailCore {
   Status take_announcement(const MailHead& head, std::span<const std::byte> body)
       FERRY_REQUIRES(lock);
   bool use_in_place(MailParcel& parcel) FERRY_REQUIRES(lock);
-  Result<std::span<std::byte>> map_piece(const Announcement::Piece& piece, std::uint64_t bytes)
+  std::optional<std::span<std::byte>> mapped_piece(const Announcement::Piece& piece,
+                                                   std::uint64_t bytes) FERRY_REQUIRES(lock);
+  std::vector<fabric::RemoteRegion> new_regions(const Announcement& announcement)
       FERRY_REQUIRES(lock);
+  void map_regions() FERRY_EXCLUDES(lock);
+  void settle_mapping(MailParcel& parcel) FERRY_REQUIRES(lock);
   Status refuse(MailParcel* parcel, Code code) FERRY_REQUIRES(lock);
   Status store_word(const MailParcel& parcel, MailWord::State state, Code code = Code::kOk)
       FERRY_REQUIRES(lock);
-  void continue_reads() FERRY_REQUIRES(lock);
-  bool admit(MailParcel& parcel, bool& in_line) FERRY_REQUIRES(lock);
-  bool step(MailParcel& parcel, bool& in_line) FERRY_REQUIRES(lock);
   void give_back(MailParcel& parcel) FERRY_REQUIRES(lock);
-  void post_chunks(MailParcel& parcel) FERRY_REQUIRES(lock);
-  void post_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
+  void fail_parcel(MailParcel& parcel, const Error& error) FERRY_REQUIRES(lock);
+  void drop_parcel(MailParcel& parcel, const Error& error) FERRY_REQUIRES(lock);
+  // It is broken, and the next message is not being mapped.
+  bool over() const FERRY_REQUIRES(lock) {
+    const auto* front = inbox_.front();
+    return broken_ && (front == nullptr || front->state != MailParcel::State::kMapping);
+  }
+  void update_front() FERRY_REQUIRES(lock);
+
+  // mail_reads.cc
+  void continue_reads() FERRY_REQUIRES(lock);
+  bool step(MailParcel& parcel, bool& in_line) FERRY_REQUIRES(lock);
+  bool admit(MailParcel& parcel, bool& in_line) FERRY_REQUIRES(lock);
+  void plan_chunks(MailParcel& parcel) FERRY_REQUIRES(lock);
+  void plan_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
                  std::uint64_t end) FERRY_REQUIRES(lock);
+  void post_planned() FERRY_EXCLUDES(lock);
+  void post_read(MailChunk* chunk) FERRY_EXCLUDES(lock);
+  void unplan(MailChunk& chunk) FERRY_REQUIRES(lock);
   void reap(MailParcel& parcel) FERRY_REQUIRES(lock);
   void ask_if_given_up(MailParcel& parcel) FERRY_REQUIRES(lock);
   void hear_answer(MailParcel& parcel) FERRY_REQUIRES(lock);
   void read_over(MailParcel& parcel) FERRY_REQUIRES(lock);
-  void fail_parcel(MailParcel& parcel, const Error& error) FERRY_REQUIRES(lock);
-  void update_front() FERRY_REQUIRES(lock);
 
   // mail_core.cc
   void progress_locked() FERRY_REQUIRES(lock);
   void break_with(const Error& error) FERRY_REQUIRES(lock);
+  void hear_closing() FERRY_REQUIRES(lock);
+  Error closed_error() const;
+  // Whether the peer has said that its mailbox is closed: all that it sent before is there, and its
+  // words and slots are not to be touched any more.
+  bool peer_closed() const {
+    return __atomic_load_n(word_at(0) + kClosedAt, __ATOMIC_ACQUIRE) != 0;
+  }
+  bool has_rest() FERRY_REQUIRES(lock) {
+    return !ending_.empty() || !to_map_.empty() || !planned_.empty();
+  }
+  void do_rest() FERRY_EXCLUDES(lock);
+  void note_more() FERRY_REQUIRES(lock) {
+    more_.store(!planned_.empty() || !to_map_.empty(), std::memory_order_release);
+  }
   bool slot_came() const;
   bool reached(const MailParcel& parcel, std::uint64_t span) const {
     return parcel.landed.load(std::memory_order_acquire) >= span ||
@@ -276,6 +340,11 @@ class MailCore {
   // deadline came first.
   template <class Done>
   bool await(Done done, Deadline deadline, fabric::WaitMode mode);
+
+  // Words of a rendezvous line, beside the answer: the last message that its sender has given up;
+  // and, in line 0, whether the other end is closed.
+  static constexpr std::size_t kGivenUpAt = 1;
+  static constexpr std::size_t kClosedAt = 2;
 
   RoomCore& room_;
   fabric::Device& device_;
@@ -306,7 +375,10 @@ class MailCore {
   std::vector<std::unique_ptr<MailParcel>> parcels_ FERRY_GUARDED_BY(lock);
   std::vector<MailParcel*> spare_parcels_ FERRY_GUARDED_BY(lock);
   std::vector<MailParcel*> reading_ FERRY_GUARDED_BY(lock);  // in order of arrival
+  std::vector<MailParcel*> to_map_ FERRY_GUARDED_BY(lock);   // of these: nobody maps them yet
+  MailList<MailChunk> planned_ FERRY_GUARDED_BY(lock);       // reads that nobody has posted
   std::vector<RemoteWord> peer_words_ FERRY_GUARDED_BY(lock);
+  RemoteWord closed_word_ FERRY_GUARDED_BY(lock);          // for our closing, at the peer
   std::vector<bool> index_in_use_ FERRY_GUARDED_BY(lock);  // the peer's
   std::uint64_t heard_ FERRY_GUARDED_BY(lock) = 0;         // announcements
   std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);  // an announcement, out of reach
@@ -332,12 +404,14 @@ class MailCore {
   std::uint64_t reads_posted_ FERRY_GUARDED_BY(lock) = 0;
   std::uint64_t writes_posted_ FERRY_GUARDED_BY(lock) = 0;
   std::atomic<bool> turn_{false};
-  std::atomic<bool> more_{false};  // a read went on for long enough
+  std::atomic<bool> more_{false};  // something is noted that nobody has begun to do
 
   // What waiters wait for.
   std::atomic<bool> ready_{false};  // the next message is whole, or none will come
   std::atomic<bool> begun_{false};  // it has memory, or none will come
   std::atomic<std::uint64_t> open_sends_{0};
+  std::atomic<std::uint64_t> kept_bytes_{0};   // of what sends keep until they are over
+  std::atomic<std::uint64_t> given_bytes_{0};  // by allocate()
 };
 
 template <class Done>
@@ -357,7 +431,7 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
   return done() || !deadline.expired();
 }
 
-// Holds the lock; then, without it, lets go of memory and tells those who wait.
+// Holds the lock; then, without it, does what takes longer and tells those who wait.
 class FERRY_SCOPED_CAPABILITY MailGuard {
  public:
   explicit MailGuard(MailCore& core) FERRY_ACQUIRE(core.lock) : core_(core) { core_.lock.lock(); }

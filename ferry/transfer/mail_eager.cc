@@ -10,7 +10,7 @@ bool MailCore::is_eager(MailParts parts, std::uint64_t bytes) const {
          eager_record_bytes(parts) <= peer_.body - MailBatch::kBytes;
 }
 
-Result<MailOutgoing*> MailCore::send(MailParts parts, Deadline deadline) {
+Result<MailSent> MailCore::send(MailParts parts, Deadline deadline) {
   if (parts.size() > MailLimits::kParts)
     return fail(Code::kInvalidArgument, "a message of {} parts; {} is the most", parts.size(),
                 MailLimits::kParts);
@@ -26,7 +26,7 @@ Result<MailOutgoing*> MailCore::send(MailParts parts, Deadline deadline) {
     batch.add(store_eager(batch.end(), parts));
     stats_.eager_bytes += bytes;
     close_batch(batch);
-    if (!broken_) return nullptr;
+    if (!broken_) return MailSent{};
   }
   if (broken_) return tl::unexpected<Error>(*broken_);
   return send_queued(parts, bytes, deadline);
@@ -181,7 +181,8 @@ Status MailCore::take_record(const MailHead& head, std::span<const std::byte> bo
 Status MailCore::hold_slot(const MailSlot& slot, int by) {
   auto& holds = slot_holds_[slot.index];
   holds += static_cast<std::uint32_t>(by);
-  return holds == 0 ? landing_.acknowledge(slot.index, slot.sequence) : Status();
+  if (holds != 0 || peer_closed()) return {};
+  return landing_.acknowledge(slot.index, slot.sequence);
 }
 
 void MailCore::watch_landing() {

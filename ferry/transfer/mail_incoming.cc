@@ -1,15 +1,13 @@
-#include <algorithm>
 #include <cstring>
 
 #include "ferry/transfer/mail_core_internal.h"
 
-// Large messages of the peer's: used where they are, or read in chunks into memory of the room.
+// Messages of the peer's: announcements, use in place, what the program takes and lets go of.
 
 namespace ferry::transfer {
 
 namespace {
 constexpr std::uint64_t kAllLanded = ~std::uint64_t{0};
-constexpr std::uint64_t kPeerGivenUpAt = 8;  // in a rendezvous line
 }  // namespace
 
 MailParcel* MailCore::new_parcel() {
@@ -19,7 +17,7 @@ MailParcel* MailCore::new_parcel() {
   }
   auto* parcel = spare_parcels_.back();
   spare_parcels_.pop_back();
-  parcel->handed_out = parcel->let_go = parcel->in_reading = false;
+  parcel->handed_out = parcel->let_go = parcel->in_reading = parcel->busy = false;
   parcel->bytes = 0;
   parcel->error.reset();
   parcel->failed.store(false, std::memory_order_relaxed);
@@ -37,6 +35,7 @@ void MailCore::deliver(MailParcel* parcel) { inbox_.push(parcel); }
 Status MailCore::store_word(const MailParcel& parcel, MailWord::State state, Code code) {
   const auto& announcement = parcel.announcement;
   if (state != MailWord::State::kTaken) index_in_use_[announcement.index] = false;
+  if (peer_closed()) return {};  // nobody is there to be told
   return peer_words_[announcement.index].store(MailWord{announcement.number, state, code}.to_u64());
 }
 
@@ -62,11 +61,17 @@ Status MailCore::take_announcement(const MailHead& head, std::span<const std::by
   parcel->span = announcement.span();
   if (parcel->bytes > options_.most_bytes) return refuse(parcel, Code::kOutOfRange);
   deliver(parcel);
-  if (maps_ && announcement.mappable && use_in_place(*parcel))
+  bool mappable = maps_ && announcement.mappable;
+  bool unknown = mappable && !new_regions(announcement).empty();
+  if (mappable && !unknown && use_in_place(*parcel))
     return store_word(*parcel, MailWord::State::kTaken);
   parcel->landed.store(0, std::memory_order_relaxed);
   parcel->in_reading = true;
   reading_.push_back(parcel);
+  if (unknown) {
+    parcel->state = MailParcel::State::kMapping;
+    to_map_.push_back(parcel);
+  }
   return {};
 }
 
@@ -77,15 +82,58 @@ Status MailCore::refuse(MailParcel* parcel, Code code) {
   return stored;
 }
 
-Result<std::span<std::byte>> MailCore::map_piece(const Announcement::Piece& piece,
-                                                 std::uint64_t bytes) {
+std::optional<std::span<std::byte>> MailCore::mapped_piece(const Announcement::Piece& piece,
+                                                           std::uint64_t bytes) {
   auto found = maps_by_key_.find(piece.region.key);
-  if (found == maps_by_key_.end())
-    found = maps_by_key_.emplace(piece.region.key, FERRY_TRY(channel_.map(piece.region))).first;
+  if (found == maps_by_key_.end()) return std::nullopt;
   auto memory = found->second;
-  if (piece.offset > memory.size() || bytes > memory.size() - piece.offset)
-    return fail(Code::kDataLoss, "{} granted less than it announced", channel_.peer_endpoint());
+  if (piece.offset > memory.size() || bytes > memory.size() - piece.offset) return std::nullopt;
   return memory.subspan(piece.offset, bytes);
+}
+
+// What of its memory was never looked at.
+std::vector<fabric::RemoteRegion> MailCore::new_regions(const Announcement& announcement) {
+  std::vector<fabric::RemoteRegion> regions;
+  for (const auto& piece : announcement.pieces)
+    if (!maps_by_key_.contains(piece.region.key)) regions.push_back(piece.region);
+  return regions;
+}
+
+// The first look at a region may ask the peer, which can take a second to prove a liar: one message
+// at a time, and no further than its first region that is not there.
+void MailCore::map_regions() {
+  MailParcel* parcel = nullptr;
+  std::vector<fabric::RemoteRegion> regions;
+  {
+    LockGuard<SpinLock> guard(lock);
+    if (to_map_.empty()) return;
+    parcel = to_map_.front();
+    to_map_.erase(to_map_.begin());
+    parcel->busy = true;
+    regions = new_regions(parcel->announcement);
+  }
+  std::vector<std::pair<std::uint64_t, std::span<std::byte>>> found;
+  for (const auto& region : regions) {
+    auto mapped = channel_.map(region);
+    if (!mapped) break;
+    found.emplace_back(region.key, *mapped);
+  }
+  LockGuard<SpinLock> guard(lock);
+  maps_by_key_.insert(found.begin(), found.end());
+  parcel->busy = false;
+  settle_mapping(*parcel);
+}
+
+void MailCore::settle_mapping(MailParcel& parcel) {
+  if (parcel.state != MailParcel::State::kMapping) return;  // it has failed meanwhile
+  if (!use_in_place(parcel)) {
+    parcel.state = MailParcel::State::kWaiting;
+    if (broken_) fail_parcel(parcel, *broken_);
+    return;
+  }
+  std::erase(reading_, &parcel);
+  parcel.in_reading = false;
+  if (auto told = store_word(parcel, MailWord::State::kTaken); !told) break_with(told.error());
 }
 
 // False: it is to be read; what is wrong with it shows then.
@@ -94,7 +142,7 @@ bool MailCore::use_in_place(MailParcel& parcel) {
   parcel.parts.clear();
   std::uint32_t part = 0;
   for (const auto& piece : announcement.pieces) {
-    auto mapped = map_piece(piece, announcement.span_of(part, piece.parts));
+    auto mapped = mapped_piece(piece, announcement.span_of(part, piece.parts));
     if (!mapped) return false;
     std::uint64_t at = 0;
     for (std::uint32_t i = 0; i < piece.parts; ++i, ++part) {
@@ -105,29 +153,8 @@ bool MailCore::use_in_place(MailParcel& parcel) {
   }
   parcel.place = MailParcel::Place::kSender;
   parcel.state = MailParcel::State::kWhole;
+  parcel.landed.store(kAllLanded, std::memory_order_release);
   return true;
-}
-
-void MailCore::continue_reads() {
-  reads_seen_.store(reads_ended_.load(std::memory_order_acquire), std::memory_order_relaxed);
-  turn_.store(false, std::memory_order_seq_cst);
-  more_.store(false, std::memory_order_relaxed);
-  bool in_line = false;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < reading_.size(); ++i) {
-    auto* parcel = reading_[i];
-    if (step(*parcel, in_line)) {
-      reading_[kept++] = parcel;
-      continue;
-    }
-    parcel->in_reading = false;
-    if (parcel->let_go) {
-      recycle(parcel);
-    } else if (parcel->state == MailParcel::State::kFailed && !parcel->handed_out) {
-      give_back(*parcel);
-    }
-  }
-  reading_.resize(kept);
 }
 
 void MailCore::give_back(MailParcel& parcel) {
@@ -136,162 +163,24 @@ void MailCore::give_back(MailParcel& parcel) {
   changed_ = true;  // somebody may wait for the room
 }
 
-// False: there is nothing more to do for it.
-bool MailCore::step(MailParcel& parcel, bool& in_line) {
-  using State = MailParcel::State;
-  if (parcel.state == State::kWaiting && !admit(parcel, in_line))
-    return parcel.state == State::kWaiting;
-  reap(parcel);
-  if (parcel.state == State::kReading && !parcel.error && !parcel.let_go) post_chunks(parcel);
-  if (parcel.posted != parcel.reaped) return true;
-  if (parcel.state == State::kAsking) {
-    hear_answer(parcel);
-    return false;
-  }
-  if (parcel.state != State::kReading) return false;
-  if (parcel.error) {
-    ask_if_given_up(parcel);
-    return true;
-  }
-  bool read = parcel.piece == parcel.announcement.pieces.size();
-  if (!read && !parcel.let_go) return true;
-  read_over(parcel);
-  return false;
-}
-
-// Gets memory for it, in turn with all mailboxes.
-bool MailCore::admit(MailParcel& parcel, bool& in_line) {
-  if (in_line) return false;
-  auto taken = room_.take(*this, parcel.span);
-  if (!taken) {
-    inbox_.remove(&parcel);
-    parcel.let_go = true;
-    parcel.state = MailParcel::State::kFailed;
-    ++stats_.refused;
-    if (auto told = store_word(parcel, MailWord::State::kRefused, taken.error().code()); !told)
-      break_with(told.error());
-    return false;
-  }
-  in_line = !taken->has_value();
-  if (in_line) return false;
-  changed_ = true;  // the next in line may ask
-  parcel.buffer = **taken;
-  parcel.state = MailParcel::State::kReading;
-  parcel.piece = 0;
-  parcel.first_part = 0;
-  parcel.piece_at = parcel.piece_done = parcel.posted = parcel.reaped = 0;
-  if (parcel.chunks == nullptr)
-    parcel.chunks = std::make_unique<MailChunk[]>(options_.chunks_in_flight);
-  parcel.parts.clear();
-  std::uint64_t at = 0;
-  for (auto size : parcel.announcement.sizes) {
-    at = align_up(at, MailLimits::kAlign);
-    parcel.parts.push_back(parcel.buffer.bytes.subspan(at, size));
-    at += size;
-  }
-  return true;
-}
-
-void MailCore::post_chunks(MailParcel& parcel) {
-  const auto& announcement = parcel.announcement;
-  auto burst = options_.chunks_in_flight;
-  while (parcel.piece < announcement.pieces.size() && !parcel.error) {
-    const auto& piece = announcement.pieces[parcel.piece];
-    auto span = announcement.span_of(parcel.first_part, piece.parts);
-    if (parcel.piece_done == span) {
-      parcel.piece_at = align_up(parcel.piece_at + span, MailLimits::kAlign);
-      parcel.first_part += piece.parts;
-      parcel.piece_done = 0;
-      ++parcel.piece;
-      continue;
-    }
-    if (parcel.posted - parcel.reaped == options_.chunks_in_flight) return;
-    if (burst-- == 0) {
-      more_.store(true, std::memory_order_release);
-      return;
-    }
-    auto bytes = std::min(options_.chunk_bytes, span - parcel.piece_done);
-    auto at = parcel.piece_at + parcel.piece_done;
-    ++stats_.reads;
-    post_read(parcel, parcel.buffer.bytes.subspan(at, bytes),
-              {piece.region, piece.offset + parcel.piece_done}, at + bytes);
-    parcel.piece_done += bytes;
-    reap(parcel);  // where the path copies at once
-  }
-}
-
-void MailCore::post_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
-                         std::uint64_t end) {
-  auto* chunk = &parcel.chunks[parcel.posted++ % options_.chunks_in_flight];
-  chunk->error.reset();
-  chunk->end = end;
-  chunk->ended.store(false, std::memory_order_relaxed);
-  ++reads_posted_;
-  auto ended = [this, chunk](const Status& status) {
-    if (!status) chunk->error = status.error();
-    chunk->ended.store(true, std::memory_order_release);
-    reads_ended_.fetch_add(1, std::memory_order_release);
-  };
-  chunk->transfer = channel_.read(to, from, {.deadline = {}, .callback = ended});
-}
-
-// In the order in which they were asked for.
-void MailCore::reap(MailParcel& parcel) {
-  for (; parcel.reaped < parcel.posted; ++parcel.reaped) {
-    auto& chunk = parcel.chunks[parcel.reaped % options_.chunks_in_flight];
-    if (!chunk.ended.load(std::memory_order_acquire)) return;
-    chunk.transfer = {};
-    if (chunk.error && !parcel.error) parcel.error = chunk.error;
-    if (parcel.error || parcel.state != MailParcel::State::kReading) continue;
-    parcel.landed.store(chunk.end, std::memory_order_release);
-    changed_ = changed_ || parcel.handed_out;
-  }
-}
-
-// A read has failed. Perhaps the sender's deadline came, and it has taken its memory back.
-void MailCore::ask_if_given_up(MailParcel& parcel) {
-  parcel.state = MailParcel::State::kAsking;
-  parcel.asked = std::exchange(parcel.error, std::nullopt);
-  auto at = parcel.announcement.index * Layout::kLine + kPeerGivenUpAt;
-  post_read(parcel, parcel.buffer.bytes.first(sizeof(std::uint64_t)), {peer_.words, at}, 0);
-  reap(parcel);
-}
-
-void MailCore::hear_answer(MailParcel& parcel) {
-  std::uint64_t given_up = 0;
-  std::memcpy(&given_up, parcel.buffer.bytes.data(), sizeof given_up);
-  auto cause = *std::exchange(parcel.asked, std::nullopt);
-  if (parcel.error || given_up != parcel.announcement.number) {
-    fail_parcel(parcel, cause);
-    break_with(cause);
-    return;
-  }
-  fail_parcel(parcel, fail(Code::kAborted, "the sender at {} has given up a message of {} bytes",
-                           channel_.peer_endpoint(), parcel.bytes)
-                          .value());
-  if (!parcel.handed_out) {
-    inbox_.remove(&parcel);
-    parcel.let_go = true;
-  }
-  ++stats_.refused;
-  if (auto told = store_word(parcel, MailWord::State::kRefused, Code::kCancelled); !told)
-    break_with(told.error());
-}
-
-void MailCore::read_over(MailParcel& parcel) {
-  parcel.state = MailParcel::State::kWhole;
-  parcel.landed.store(parcel.span, std::memory_order_release);
-  changed_ = true;
-  if (auto told = store_word(parcel, MailWord::State::kDone); !told) break_with(told.error());
-}
-
 void MailCore::fail_parcel(MailParcel& parcel, const Error& error) {
   parcel.state = MailParcel::State::kFailed;
   parcel.error = error;
   parcel.failed.store(true, std::memory_order_release);
   changed_ = true;
+  std::erase(to_map_, &parcel);
   for (auto i = parcel.reaped; i < parcel.posted; ++i)
-    parcel.chunks[i % options_.chunks_in_flight].transfer.cancel();
+    unplan(parcel.chunks[i % options_.chunks_in_flight]);
+}
+
+// It does not come, and those behind it do.
+void MailCore::drop_parcel(MailParcel& parcel, const Error& error) {
+  using State = MailParcel::State;
+  if (parcel.state == State::kFailed || parcel.state == State::kWhole) return;
+  fail_parcel(parcel, error);
+  if (parcel.handed_out || parcel.let_go) return;
+  inbox_.remove(&parcel);
+  parcel.let_go = true;
 }
 
 Status MailCore::let_go(MailParcel* parcel) {
@@ -315,8 +204,7 @@ Status MailCore::let_go(MailParcel* parcel) {
 void MailCore::update_front() {
   using State = MailParcel::State;
   const auto* front = inbox_.front();
-  bool over = broken_.has_value();
-  bool whole = over || (front != nullptr && front->state == State::kWhole);
+  bool whole = over() || (front != nullptr && front->state == State::kWhole);
   bool begun = whole || (front != nullptr && front->state == State::kReading);
   if (whole != ready_.load(std::memory_order_relaxed) ||
       begun != begun_.load(std::memory_order_relaxed)) {
@@ -341,7 +229,7 @@ Result<MailParcel*> MailCore::take_next(bool begun) {
     update_front();
     return front;
   }
-  if (broken_) return tl::unexpected<Error>(*broken_);
+  if (over()) return tl::unexpected<Error>(*broken_);
   return nullptr;
 }
 

@@ -1,20 +1,19 @@
-#include <cstring>
-
 #include "ferry/transfer/mail_core_internal.h"
 
-// Messages that do not go out at once: queued ones, and large ones that are announced and read by
-// the peer.
+// Messages that do not go out at once: queued ones, and large ones that are announced.
 
 namespace ferry::transfer {
 
 namespace {
-// A part in ordinary memory is copied up to here, and registered for this one send beyond.
-constexpr std::uint64_t kMailCopyUpTo = 128 << 10;
-// At the second half of a rendezvous line: the last message that its sender has given up.
-constexpr std::uint64_t kGivenUpAt = 8;
+// What is kept of a message that waits, beside copies of its bytes: at most this, and this a part.
+constexpr std::uint64_t kMailNote = 1024;
+constexpr std::uint64_t kMailPartNote = 64;
+
+std::uint64_t note_of(MailParts parts) { return kMailNote + kMailPartNote * parts.size(); }
 }  // namespace
 
-MailOutgoing* MailCore::new_outgoing(MailParts parts, std::uint64_t bytes, Deadline deadline) {
+MailOutgoing* MailCore::new_outgoing(MailParts parts, std::uint64_t bytes, Deadline deadline,
+                                     std::uint64_t cost) {
   if (spare_outgoing_.empty()) {
     outgoing_.push_back(std::make_unique<MailOutgoing>());
     spare_outgoing_.push_back(outgoing_.back().get());
@@ -23,6 +22,8 @@ MailOutgoing* MailCore::new_outgoing(MailParts parts, std::uint64_t bytes, Deadl
   spare_outgoing_.pop_back();
   out->parts.assign(parts.begin(), parts.end());
   out->bytes = bytes;
+  out->cost = cost;
+  kept_bytes_.fetch_add(cost, std::memory_order_relaxed);
   out->deadline = deadline;
   out->large = false;
   out->error.reset();
@@ -33,166 +34,67 @@ MailOutgoing* MailCore::new_outgoing(MailParts parts, std::uint64_t bytes, Deadl
   return out;
 }
 
-Result<MailOutgoing*> MailCore::send_queued(MailParts parts, std::uint64_t bytes,
-                                            Deadline deadline) {
-  auto* out = new_outgoing(parts, bytes, deadline);
+Result<MailSent> MailCore::send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline) {
+  auto cost = note_of(parts);
+  if (!has_room(kept_bytes_, cost)) progress_locked();
+  if (broken_) return tl::unexpected<Error>(*broken_);
+  if (!has_room(kept_bytes_, cost)) return MailSent{nullptr, cost};
+  auto* out = new_outgoing(parts, bytes, deadline, cost);
   share_all(*out);
   out->queued = true;
   queue_.push(out);
   pump();
-  return out;
+  return MailSent{out};
 }
 
-Result<MailOutgoing*> MailCore::send_large(MailParts parts, std::uint64_t bytes,
-                                           Deadline deadline) {
+Result<MailSent> MailCore::send_large(MailParts parts, std::uint64_t bytes, Deadline deadline) {
   MailOutgoing* out = nullptr;
+  std::vector<Place> places;
   {
     MailGuard guard(*this);
+    if (kept_bytes_.load(std::memory_order_relaxed) != 0) progress_locked();
     if (broken_) return tl::unexpected<Error>(*broken_);
-    out = new_outgoing(parts, bytes, deadline);
+    places = find_places(parts);
+    auto cost = note_of(parts);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (places[i].how == Place::How::kCopy) cost += align_up(parts[i].size(), MailLimits::kAlign);
+    if (!has_room(kept_bytes_, cost)) return MailSent{nullptr, cost};
+    out = new_outgoing(parts, bytes, deadline, cost);
     share_all(*out);
   }
   out->large = true;
-  auto prepared = prepare(*out);
+  auto prepared = prepare(*out, places);
   MailGuard guard(*this);
   if (!prepared || broken_) {
     end(*out, prepared ? *broken_ : prepared.error());
-    return out;
+    return MailSent{out};
   }
   out->queued = true;
   queue_.push(out);
   pump();
-  return out;
+  return MailSent{out};
 }
 
-// The parts that lie in buffers of ours keep those from being used anew.
-void MailCore::share_all(MailOutgoing& out) {
-  for (const auto& part : out.parts) {
-    auto* found = shared_at(part);
-    if (found == nullptr) continue;
-    ++found->shares;
-    out.buffers.push_back(found->buffer.index);
+tl::unexpected<Error> MailCore::no_room(Code code, std::uint64_t lacks) const {
+  return fail(
+      code,
+      "{} bytes are kept for messages to {} that wait to be sent, and {} more would be over "
+      "the limit of {}: nothing was sent",
+      kept_bytes_.load(std::memory_order_relaxed), channel_.peer_endpoint(), lacks,
+      options_.send_bytes);
+}
+
+Result<MailOutgoing*> MailCore::send_when_room(MailParts parts, Deadline deadline,
+                                               fabric::WaitMode mode) {
+  for (bool last = false;;) {
+    auto sent = FERRY_TRY(send(parts, deadline));
+    if (sent.lacks == 0) return sent.out;
+    if (last) return no_room(Code::kDeadlineExceeded, sent.lacks);
+    auto room = [this, &sent] {
+      return has_room(kept_bytes_, sent.lacks) || is_broken_.load(std::memory_order_relaxed);
+    };
+    last = !await(room, deadline, mode);
   }
-}
-
-MailCore::Shared* MailCore::shared_at(std::span<const std::byte> bytes) {
-  if (bytes.empty()) return nullptr;
-  for (auto& shared : shared_) {
-    const auto* begin = shared.buffer.bytes.data();
-    if (shared.shares != 0 && bytes.data() >= begin &&
-        bytes.data() + bytes.size() <= begin + shared.buffer.bytes.size())
-      return &shared;
-  }
-  return nullptr;
-}
-
-void MailCore::unshare(std::size_t index) {
-  if (--shared_[index].shares == 0) pool_.give(index);
-}
-
-Result<BufferPool::Buffer> MailCore::share_new(std::uint64_t bytes, MailOutgoing* out) {
-  auto buffer = FERRY_TRY(pool_.take(bytes));
-  MailGuard guard(*this);
-  if (shared_.size() <= buffer.index) shared_.resize(buffer.index + 1);
-  shared_[buffer.index] = {buffer, 1};
-  if (out != nullptr) out->buffers.push_back(buffer.index);
-  return buffer;
-}
-
-Result<BufferPool::Buffer> MailCore::allocate(std::uint64_t bytes) {
-  progress();  // what the peer has let go of meanwhile can be used again
-  return share_new(bytes, nullptr);
-}
-
-void MailCore::drop_buffer(std::size_t index) {
-  MailGuard guard(*this);
-  unshare(index);
-}
-
-// How each part gets to where the peer can read it.
-std::vector<MailCore::Place> MailCore::find_places(const MailOutgoing& out) {
-  std::vector<Place> places(out.parts.size());
-  MailGuard guard(*this);
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const auto& part = out.parts[i];
-    if (const auto* found = shared_at(part)) {
-      places[i].how = Place::How::kShared;
-      places[i].remote = found->buffer.remote;
-      places[i].offset = static_cast<std::uint64_t>(part.data() - found->buffer.bytes.data());
-    } else if (part.size() > kMailCopyUpTo) {
-      places[i].how = Place::How::kRegister;
-    }
-  }
-  return places;
-}
-
-Status MailCore::prepare(MailOutgoing& out) {
-  auto& sizes = out.announcement.sizes;
-  sizes.clear();
-  for (const auto& part : out.parts) sizes.push_back(part.size());
-  auto places = find_places(out);
-  std::size_t pieces = 0;
-  bool after_copy = false;
-  for (const auto& place : places) {
-    bool copy = place.how == Place::How::kCopy;
-    pieces += copy && after_copy ? 0 : 1;
-    after_copy = copy;
-  }
-  if (pieces > MailLimits::kPieces)
-    for (auto& place : places) place.how = Place::How::kCopy;
-  FERRY_TRY(copy_parts(out, places));
-  return name_pieces(out, places);
-}
-
-// Copies what is to be copied into one buffer; neighbours lie there as they will at the receiver.
-Status MailCore::copy_parts(MailOutgoing& out, std::vector<Place>& places) {
-  std::uint64_t bytes = 0;
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (places[i].how != Place::How::kCopy) continue;
-    places[i].offset = bytes;
-    bytes = align_up(bytes + out.parts[i].size(), MailLimits::kAlign);
-    ++count;
-  }
-  if (count == 0) return {};
-  auto buffer = FERRY_TRY(share_new(bytes, &out));
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (places[i].how != Place::How::kCopy) continue;
-    places[i].remote = buffer.remote;
-    const auto& part = out.parts[i];
-    if (!part.empty())
-      std::memcpy(buffer.bytes.data() + places[i].offset, part.data(), part.size());
-  }
-  MailGuard guard(*this);
-  stats_.copies += count;
-  return {};
-}
-
-Status MailCore::name_pieces(MailOutgoing& out, const std::vector<Place>& places) {
-  auto& pieces = out.announcement.pieces;
-  pieces.clear();
-  bool after_copy = false;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    auto place = places[i];
-    bool copy = place.how == Place::How::kCopy;
-    if (copy && after_copy) {
-      ++pieces.back().parts;
-      continue;
-    }
-    after_copy = copy;
-    if (place.how == Place::How::kRegister) {
-      auto* data = const_cast<std::byte*>(out.parts[i].data());  // peers may only read it
-      auto region =
-          FERRY_TRY(device_.register_memory({data, out.parts[i].size()}, fabric::Rights::kRead));
-      place.remote = FERRY_TRY(device_.grant(region, fabric::Rights::kRead, channel_));
-      out.regions.push_back(std::move(region));
-    }
-    pieces.push_back({place.remote, place.offset, 1});
-  }
-  out.announcement.mappable = out.regions.empty();
-  MailGuard guard(*this);
-  stats_.registered += out.regions.size();
-  return {};
 }
 
 std::optional<std::uint32_t> MailCore::free_index() const {
@@ -264,6 +166,9 @@ void MailCore::recycle_if_over(MailOutgoing& out) {
   if (out.on_wire || !out.ended.load(std::memory_order_relaxed)) return;
   for (auto index : out.buffers) unshare(index);
   out.buffers.clear();
+  auto cost = std::exchange(out.cost, 0);
+  kept_bytes_.fetch_sub(cost, std::memory_order_relaxed);
+  changed_ = changed_ || cost != 0;
   if (!out.held) spare_outgoing_.push_back(&out);
 }
 
@@ -291,8 +196,8 @@ void MailCore::expire(MailOutgoing& out) {
     return;
   }
   // The receiver sees why when it can read the memory no more.
-  __atomic_store_n(word_at(out.announcement.index) + kGivenUpAt / sizeof(std::uint64_t),
-                   out.announcement.number, __ATOMIC_RELEASE);
+  __atomic_store_n(word_at(out.announcement.index) + kGivenUpAt, out.announcement.number,
+                   __ATOMIC_RELEASE);
   end(out, fail(Code::kDeadlineExceeded,
                 "the receiver at {} has not taken a message of {} bytes that was announced",
                 channel_.peer_endpoint(), out.bytes)

@@ -60,7 +60,9 @@ Mailbox::~Mailbox() = default;
 Sending Mailbox::send(MailParts parts, Deadline deadline) {
   auto sent = core_->send(parts, deadline);
   if (!sent) return Sending(sent.error());
-  return Sending(core_.get(), *sent);
+  if (sent->lacks != 0)
+    return Sending(core_->no_room(Code::kResourceExhausted, sent->lacks).value());
+  return Sending(core_.get(), sent->out);
 }
 
 Sending Mailbox::send(std::span<const std::byte> bytes, Deadline deadline) {
@@ -69,20 +71,25 @@ Sending Mailbox::send(std::span<const std::byte> bytes, Deadline deadline) {
 }
 
 Status Mailbox::send_and_wait(MailParts parts, Deadline deadline, fabric::WaitMode mode) {
-  return send(parts, deadline).wait(mode);
+  auto* out = FERRY_TRY(core_->send_when_room(parts, deadline, mode));
+  return Sending(core_.get(), out).wait(mode);
 }
 
 Status Mailbox::send_and_wait(std::span<const std::byte> bytes, Deadline deadline,
                               fabric::WaitMode mode) {
-  return send(bytes, deadline).wait(mode);
+  std::array<std::span<const std::byte>, 1> parts{bytes};
+  return send_and_wait(parts, deadline, mode);
 }
 
 Status Mailbox::drain(Deadline deadline, fabric::WaitMode mode) {
   return core_->drain(deadline, mode);
 }
 
-Result<MailBuffer> Mailbox::allocate(std::uint64_t bytes) {
-  auto buffer = FERRY_TRY(core_->allocate(bytes));
+Result<MailBuffer> Mailbox::allocate(std::uint64_t bytes) { return allocate(bytes, Deadline()); }
+
+Result<MailBuffer> Mailbox::allocate(std::uint64_t bytes, Deadline deadline,
+                                     fabric::WaitMode mode) {
+  auto buffer = FERRY_TRY(core_->allocate_when_room(bytes, deadline, mode));
   return MailBuffer(core_.get(), buffer.index, buffer.bytes.first(bytes));
 }
 

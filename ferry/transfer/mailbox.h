@@ -33,6 +33,9 @@ struct MailboxOptions {
   std::uint32_t chunks_in_flight = 4;                  // of one message
   std::uint32_t rendezvous = 8;                        // large messages under way from here
   std::uint64_t most_bytes = std::uint64_t{16} << 30;  // of a message that is taken here
+  // Most bytes that are kept here for messages that wait to be sent: copies, and a note of each.
+  // As many may be given out by allocate(). One message or buffer that is larger is let in alone.
+  std::uint64_t send_bytes = std::uint64_t{256} << 20;
   bool spins = false;  // promises to wait with WaitMode::kSpin only, which spares wake-ups
 };
 
@@ -208,15 +211,18 @@ class Mailbox {
                               MailboxOptions options, Deadline deadline);
   Mailbox(Mailbox&&) noexcept;
   Mailbox& operator=(Mailbox&&) noexcept;
-  // Ends what is under way: sends fail, and messages that were not received are lost.
+  // Ends what is under way: sends fail, and messages that were not received are lost. The peer is
+  // told, and still receives whatever was sent before.
   ~Mailbox();
 
   // Sends the parts, at most 1,024, as one message. They are the library's until the handle says
-  // that the send has ended; `parts` itself is not. kInvalidArgument for too many parts,
-  // kOutOfRange for more bytes than the peer takes. See Sending::wait() for the rest.
+  // that the send has ended; `parts` itself is not. Never blocks: kResourceExhausted if so much
+  // waits to be sent that MailboxOptions::send_bytes would be exceeded; wait for earlier sends, or
+  // drain(). kInvalidArgument for too many parts, kOutOfRange for more bytes than the peer takes.
+  // See Sending::wait() for the rest.
   Sending send(std::span<const std::span<const std::byte>> parts, Deadline deadline);
   Sending send(std::span<const std::byte> bytes, Deadline deadline);
-  // The same, and waits.
+  // The same, and waits, also while too much waits to be sent.
   Status send_and_wait(std::span<const std::span<const std::byte>> parts, Deadline deadline,
                        fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
   Status send_and_wait(std::span<const std::byte> bytes, Deadline deadline,
@@ -224,11 +230,15 @@ class Mailbox {
   // Waits until every send has ended; the failures are for their handles.
   Status drain(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
 
-  // Registered memory for messages to this peer.
+  // Registered memory for messages to this peer. kResourceExhausted if that would exceed
+  // MailboxOptions::send_bytes, or what the device has.
   Result<MailBuffer> allocate(std::uint64_t bytes);
+  // The same, and waits until the peer has let go of enough: kDeadlineExceeded.
+  Result<MailBuffer> allocate(std::uint64_t bytes, Deadline deadline,
+                              fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
 
-  // The next message, whole. kDeadlineExceeded if none comes, kUnavailable if the peer is gone,
-  // kDataLoss if it broke the protocol: then the mailbox is opened anew.
+  // The next message, whole. kDeadlineExceeded if none comes, kUnavailable if the peer is gone or
+  // has closed its mailbox, kDataLoss if it broke the protocol: then the mailbox is opened anew.
   Result<Message> receive(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
   // The next message as soon as there is memory for it: its sizes are known, and its bytes come in
   // order. See Message::wait_bytes().

@@ -12,8 +12,7 @@ Status RemoteWord::post(std::uint64_t value) const {
 }
 
 Status RemoteWord::gone(const fabric::Channel& channel) {
-  return fail(Code::kUnavailable, "the peer at {} is gone; connect again and open the edge anew",
-              channel.peer_endpoint());
+  return fail(Code::kUnavailable, "the peer at {} is gone; connect again", channel.peer_endpoint());
 }
 
 }  // namespace ferry::transfer

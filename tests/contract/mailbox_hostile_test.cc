@@ -49,7 +49,14 @@ class HostileMail : public MailTest {
     mine.words = must(a().grant(words_, Rights::kReadWrite, ab()));
     auto wire = mine.to_wire();
     must(ab().send(wire));
-    mail().b.emplace(must(Mailbox::open(room_b(), b(), ba(), options, soon())));
+    std::thread other([&] { greet(); });
+    auto opened = Mailbox::open(room_b(), b(), ba(), options, soon());
+    other.join();
+    mail().b.emplace(must(std::move(opened)));
+    payload_ = make_piece(a(), 4096);
+  }
+  // What it does when it has the mailbox's hello.
+  void greet() {
     MailHello::Wire theirs;
     must(ab().receive(theirs, soon()));
     hello_ = must(MailHello::from_wire(theirs));
@@ -60,7 +67,6 @@ class HostileMail : public MailTest {
     ticket.owner = ab().peer();
     ticket.region = hello_.landing;
     launch_ = must(Launch::open(a(), ab(), ticket, WaitMode::kAdaptive));
-    payload_ = make_piece(a(), 4096);
   }
 
   static Bytes batch_of(const Bytes& records, std::uint32_t count = 1) {
@@ -239,6 +245,41 @@ TEST_F(HostileMail, AnswersThatCannotBeAreNamed) {
     SetUp();
   }
   open();
+}
+
+// Flags and acknowledgements of slots, which tensors have too: the errors are about messages.
+TEST_F(HostileMail, ForgedFlagsAreNamedAsThoseOfMessages) {
+  auto expect_named = [](const Error& error) {
+    EXPECT_EQ(error.code(), Code::kDataLoss);
+    EXPECT_NE(error.message().find("message batch 7"), std::string::npos) << error.message();
+    EXPECT_EQ(error.message().find("tensor"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("open the mailbox anew"), std::string::npos) << error.message();
+  };
+  open_hostile();
+  auto slots = hello_.landing;
+  must(
+      ab().write_flagged({}, slots, {slots, Layout::kLine + hello_.body}, 7, {.deadline = soon()}));
+  expect_named(at_b().receive(soon()).error());
+  HostileMail::TearDown();
+  SetUp();
+  open_hostile();
+  const auto* greeting = landing_.body_of(0).data() - Layout::kLine;
+  auto words = must(RemoteRegion::from_wire({greeting, RemoteRegion::kWireBytes}));
+  must(ab().write_flagged({}, words, words, 7, {.deadline = soon()}));
+  expect_named(at_b().send_and_wait(Bytes(10), soon()).error());
+}
+
+// The end of a mailbox is one word, which a peer may store at any time: only it loses by that.
+TEST_F(HostileMail, APeerThatClosesAndGoesOnIsNotHeard) {
+  open_hostile();
+  put(batch_of(eager_of(stamped_bytes(64, 1))));
+  must(ab().write_flagged({}, hello_.words, {hello_.words, 16}, ~std::uint64_t{0},
+                          {.deadline = soon()}));
+  put(batch_of(eager_of(stamped_bytes(64, 2))));
+  expect_next(at_b(), 64, 1);
+  auto next = at_b().receive(soon());
+  if (next) next = at_b().receive(soon());
+  EXPECT_EQ(code_of(next), Code::kUnavailable);
 }
 
 TEST_F(HostileMail, ARefusalIsPassedOn) {

@@ -1,0 +1,171 @@
+#include <cstring>
+
+#include "ferry/transfer/mail_core_internal.h"
+
+// Memory of large messages that the peer reads: given out, copied to, or registered for one send.
+
+namespace ferry::transfer {
+
+namespace {
+// A part in ordinary memory is copied up to here, and registered for this one send beyond.
+constexpr std::uint64_t kMailCopyUpTo = 128 << 10;
+}  // namespace
+
+// The parts that lie in buffers of ours keep those from being used anew.
+void MailCore::share_all(MailOutgoing& out) {
+  for (const auto& part : out.parts) {
+    auto* found = shared_at(part);
+    if (found == nullptr) continue;
+    ++found->shares;
+    out.buffers.push_back(found->buffer.index);
+  }
+}
+
+MailCore::Shared* MailCore::shared_at(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return nullptr;
+  for (auto& shared : shared_) {
+    const auto* begin = shared.buffer.bytes.data();
+    if (shared.shares != 0 && bytes.data() >= begin &&
+        bytes.data() + bytes.size() <= begin + shared.buffer.bytes.size())
+      return &shared;
+  }
+  return nullptr;
+}
+
+void MailCore::unshare(std::size_t index) {
+  if (--shared_[index].shares != 0) return;
+  given_bytes_.fetch_sub(std::exchange(shared_[index].given, 0), std::memory_order_relaxed);
+  changed_ = true;  // somebody may wait for it
+  pool_.give(index);
+}
+
+Result<BufferPool::Buffer> MailCore::share_new(std::uint64_t bytes, MailOutgoing* out) {
+  auto buffer = FERRY_TRY(pool_.take(bytes));
+  MailGuard guard(*this);
+  if (shared_.size() <= buffer.index) shared_.resize(buffer.index + 1);
+  shared_[buffer.index] = {buffer, 1, out == nullptr ? bytes : 0};
+  if (out != nullptr) out->buffers.push_back(buffer.index);
+  return buffer;
+}
+
+Result<std::optional<BufferPool::Buffer>> MailCore::allocate(std::uint64_t bytes) {
+  {
+    MailGuard guard(*this);
+    progress_locked();  // what the peer has let go of meanwhile can be used again
+    if (!has_room(given_bytes_, bytes)) {
+      if (broken_) return tl::unexpected<Error>(*broken_);
+      return std::optional<BufferPool::Buffer>();
+    }
+    given_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+  auto buffer = share_new(bytes, nullptr);
+  if (!buffer) given_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+  return FERRY_TRY(std::move(buffer));
+}
+
+Result<BufferPool::Buffer> MailCore::allocate_when_room(std::uint64_t bytes, Deadline deadline,
+                                                        fabric::WaitMode mode) {
+  auto room = [this, bytes] {
+    return has_room(given_bytes_, bytes) || is_broken_.load(std::memory_order_relaxed);
+  };
+  for (bool last = false;;) {
+    auto buffer = FERRY_TRY(allocate(bytes));
+    if (buffer) return *buffer;
+    if (last)
+      return fail(
+          deadline.ns() == 0 ? Code::kResourceExhausted : Code::kDeadlineExceeded,
+          "{} bytes for messages to {} are in use, and {} more would be over the limit of {}",
+          given_bytes_.load(std::memory_order_relaxed), channel_.peer_endpoint(), bytes,
+          options_.send_bytes);
+    last = deadline.ns() == 0 || !await(room, deadline, mode);
+  }
+}
+
+void MailCore::drop_buffer(std::size_t index) {
+  MailGuard guard(*this);
+  unshare(index);
+}
+
+// How each part gets to where the peer can read it. Neighbours that are copied are one piece.
+std::vector<MailCore::Place> MailCore::find_places(MailParts parts) {
+  std::vector<Place> places(parts.size());
+  std::size_t pieces = 0;
+  bool after_copy = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto& part = parts[i];
+    if (const auto* found = shared_at(part)) {
+      places[i].how = Place::How::kShared;
+      places[i].remote = found->buffer.remote;
+      places[i].offset = static_cast<std::uint64_t>(part.data() - found->buffer.bytes.data());
+    } else if (part.size() > kMailCopyUpTo) {
+      places[i].how = Place::How::kRegister;
+    }
+    bool copy = places[i].how == Place::How::kCopy;
+    pieces += copy && after_copy ? 0 : 1;
+    after_copy = copy;
+  }
+  if (pieces > MailLimits::kPieces)
+    for (auto& place : places) place.how = Place::How::kCopy;
+  return places;
+}
+
+Status MailCore::prepare(MailOutgoing& out, std::vector<Place>& places) {
+  auto& sizes = out.announcement.sizes;
+  sizes.clear();
+  for (const auto& part : out.parts) sizes.push_back(part.size());
+  FERRY_TRY(copy_parts(out, places));
+  return name_pieces(out, places);
+}
+
+// Copies what is to be copied into one buffer; neighbours lie there as they will at the receiver.
+Status MailCore::copy_parts(MailOutgoing& out, std::vector<Place>& places) {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].how != Place::How::kCopy) continue;
+    places[i].offset = bytes;
+    bytes = align_up(bytes + out.parts[i].size(), MailLimits::kAlign);
+    ++count;
+  }
+  if (count == 0) return {};
+  auto buffer = FERRY_TRY(share_new(bytes, &out));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (places[i].how != Place::How::kCopy) continue;
+    places[i].remote = buffer.remote;
+    const auto& part = out.parts[i];
+    if (!part.empty())
+      std::memcpy(buffer.bytes.data() + places[i].offset, part.data(), part.size());
+  }
+  MailGuard guard(*this);
+  stats_.copies += count;
+  return {};
+}
+
+Status MailCore::name_pieces(MailOutgoing& out, const std::vector<Place>& places) {
+  auto& pieces = out.announcement.pieces;
+  pieces.clear();
+  bool after_copy = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    auto place = places[i];
+    bool copy = place.how == Place::How::kCopy;
+    if (copy && after_copy) {
+      ++pieces.back().parts;
+      continue;
+    }
+    after_copy = copy;
+    if (place.how == Place::How::kRegister) {
+      auto* data = const_cast<std::byte*>(out.parts[i].data());  // peers may only read it
+      auto region =
+          FERRY_TRY(device_.register_memory({data, out.parts[i].size()}, fabric::Rights::kRead));
+      place.remote = FERRY_TRY(device_.grant(region, fabric::Rights::kRead, channel_));
+      out.regions.push_back(std::move(region));
+    }
+    pieces.push_back({place.remote, place.offset, 1});
+  }
+  out.announcement.mappable = out.regions.empty();
+  MailGuard guard(*this);
+  stats_.registered += out.regions.size();
+  return {};
+}
+
+}  // namespace ferry::transfer
