@@ -1,60 +1,20 @@
-#include <unistd.h>
-
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <thread>
 
 #include "ferry/transfer/dynamic_slot.h"
 #include "ferry/transfer/static_slot.h"
 #include "tests/contract/echo.h"
+#include "tests/contract/flat.h"
 
 namespace ferry::contract {
 namespace {
 
 constexpr std::size_t kPageStep = 4096;
-// The address sanitizer keeps what was freed for a while.
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::uint64_t kResidentSlackKib = 512 * 1024;
-#else
-constexpr std::uint64_t kResidentSlackKib = 16 * 1024;
-#endif
-
-std::uint64_t kib_of(const char* file, const std::string& key) {
-  std::ifstream lines(file);
-  for (std::string word; lines >> word;) {
-    std::uint64_t value = 0;
-    if (word == key && lines >> value) return value;
-  }
-  return 0;
-}
-
 // a sends, b receives.
 class LongRuns : public ContractTest {
  protected:
-  struct Held {
-    std::size_t in_use_a, in_use_b, arenas;
-    std::uint64_t grants, resident_kib;
-    Holdings rest;
-  };
-  Held held() {
-    auto at_a = a().stats();
-    auto at_b = b().stats();
-    return {at_a.memory.in_use,
-            at_b.memory.in_use,
-            at_a.memory.arena_bytes + at_b.memory.arena_bytes,
-            at_a.grants + at_b.grants,
-            kib_of("/proc/self/status", "VmRSS:"),
-            current_holdings()};
-  }
-  static void expect_flat(const Held& early, const Held& late) {
-    EXPECT_EQ(late.in_use_a, early.in_use_a);
-    EXPECT_EQ(late.in_use_b, early.in_use_b);
-    EXPECT_EQ(late.arenas, early.arenas);
-    EXPECT_EQ(late.grants, early.grants);
-    EXPECT_LE(late.resident_kib, early.resident_kib + kResidentSlackKib);
-    EXPECT_EQ(leaked_since(early.rest), "");
-  }
+  Held held() { return held_by(a(), b()); }
 };
 
 // As many tensors as a model with a hundred of them sends in some hours of training.
