@@ -13,6 +13,7 @@
 #include "ferry/transfer/mailbox.h"        // messages of any size
 #include "ferry/transfer/shared_tensor.h"  // one writer, readers in place
 #include "ferry/transfer/static_slot.h"    // tensors of one shape
+#include "ferry/transfer/tuning.h"         // what a mailbox uses on a path
 
 namespace ferry {
 using fabric::Channel;
@@ -38,4 +39,6 @@ using transfer::SharedWriter;
 using transfer::StaticReceiver;
 using transfer::StaticSender;
 using transfer::Ticket;
+using transfer::Tuning;
+using transfer::TuningUse;
 }  // namespace ferry

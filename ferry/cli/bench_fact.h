@@ -36,6 +36,9 @@ double measure_crowd(const FactSetting& setting);
 double measure_server(const FactSetting& setting);
 // GB/s of four processes together that send messages of `bytes` to each other, for `seconds`.
 double measure_mesh(const FactSetting& setting);
+// Nanoseconds that two processes took to calibrate the path between them, with rounds for
+// `seconds`. What they found is in the user's cache of tunings then.
+double measure_tuning(const FactSetting& setting);
 
 // Adds the hidden `bench-fact NAME`, which prints `ok value=<number>` or `error <sentence>`.
 void add_bench_fact(CLI::App& app, int& exit_code);

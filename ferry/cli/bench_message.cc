@@ -14,7 +14,7 @@ namespace ferry::cli {
 namespace {
 
 const BenchDefaults kMessageDefaults = {
-    "shm,tcp", "memcpy,socket,grpc", "2,64,1K,4K,64K,1M,8M", "2,64,4K,1M,8M", 900, 75};
+    "shm,tcp", "memcpy,socket,grpc", "2,64,1K,4K,16K,32K,64K,1M,8M", "2,64,4K,32K,1M,8M", 900, 90};
 
 struct MessageFlags : BenchFlags {
   std::string touch = "page";

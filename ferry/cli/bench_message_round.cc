@@ -22,6 +22,11 @@ constexpr auto kMessagePatience = std::chrono::seconds(60);
 struct MessageSetting {
   std::string provider = "shm";
   std::string secret;
+  // Fixed ones; 0: tuned.
+  std::uint64_t eager = 0;
+  std::uint64_t chunk = 0;
+
+  bool fixed() const { return eager != 0 || chunk != 0; }
 };
 
 fabric::Options message_device(const MessageSetting& setting) {
@@ -31,13 +36,27 @@ fabric::Options message_device(const MessageSetting& setting) {
   return options;
 }
 
+transfer::MailRoomOptions message_room(const MessageSetting& setting) {
+  transfer::MailRoomOptions options;
+  if (setting.fixed()) options.tuning = transfer::TuningUse::kOff;
+  return options;
+}
+
+transfer::MailboxOptions message_box(const MessageSetting& setting) {
+  transfer::MailboxOptions options;
+  options.spins = true;
+  if (setting.eager != 0) options.eager_threshold = setting.eager;
+  if (setting.chunk != 0) options.chunk_bytes = setting.chunk;
+  return options;
+}
+
 // A message there, two bytes back. Both ends spin.
 class MessagePair final : public bench::Pair {
  public:
   MessagePair(bench::Link& link, const MessageSetting& setting)
       : link_(link),
         device_(need(Device::open(message_device(setting)))),
-        room_(need(MailRoom::open(device_))) {
+        room_(need(MailRoom::open(device_, message_room(setting)))) {
     auto board = link_.blackboard();
     if (giver()) {
       link_.meet();
@@ -48,7 +67,7 @@ class MessagePair final : public bench::Pair {
       link_.meet();
       channel_ = need(device_.accept(Deadline::after(kMessagePatience)));
     }
-    box_ = need(Mailbox::open(room_, device_, channel_, {.spins = true},
+    box_ = need(Mailbox::open(room_, device_, channel_, message_box(setting),
                               Deadline::after(kMessagePatience)));
     link_.meet();
   }
@@ -131,6 +150,8 @@ void add_bench_message_round(CLI::App& app, int& exit_code) {
   command->group("");  // not in --help: `ferry bench message` starts it
   auto setting = std::make_shared<MessageSetting>();
   command->add_option("--provider", setting->provider);
+  command->add_option("--eager", setting->eager);
+  command->add_option("--chunk", setting->chunk);
   command->callback([setting, &exit_code] { exit_code = serve_messages(*setting); });
 }
 

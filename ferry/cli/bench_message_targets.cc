@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "ferry/cli/bench_targets.h"
 
 namespace ferry::cli {
@@ -8,8 +10,22 @@ using Metric = Target::Metric;
 
 constexpr std::uint64_t kOneMi = 1024 * 1024;
 
+Target tuned_target(const std::string& provider, const std::string& what, const SizeSpan& sizes) {
+  const auto message = "message-" + provider;
+  return {fmt::format("{}-tuned-{}", message, what),
+          fmt::format("message, {}: tuned is within 5 % of the best fixed {}", provider, what),
+          message,
+          fixed_variants(message + "-" + what),
+          sizes.least,
+          sizes.most,
+          1.05};
+}
+
 std::vector<Target> make_message_targets() {
   return {
+      tuned_target("shm", "eager", kEagerMatters),
+      tuned_target("tcp", "eager", kEagerMatters),
+      tuned_target("tcp", "chunk", kChunksMatter),
       {"message-shm",
        "message of 64 B, shm: a round under 1 us",
        "message-shm",

@@ -130,6 +130,13 @@ std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaul
   return split_list(flags.providers.empty() ? defaults.providers : flags.providers);
 }
 
+Result<std::string> running_program() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fail(Code::kInternal, "cannot tell where this program is: {}", error.message());
+  return self.string();
+}
+
 Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults) {
   Plan plan;
   const auto& usual = flags.quick ? defaults.quick_sizes : defaults.sizes;
@@ -138,11 +145,8 @@ Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults) {
   plan.seconds = flags.seconds > 0 ? flags.seconds
                  : flags.quick     ? defaults.quick_seconds
                                    : defaults.seconds;
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return fail(Code::kInternal, "cannot tell where this program is: {}", error.message());
-  plan.self = self.string();
-  plan.folders = program_folders(self);
+  plan.self = FERRY_TRY(running_program());
+  plan.folders = program_folders(plan.self);
   for (const auto& path : {flags.json, flags.html}) FERRY_TRY(check_writable(path));
   return plan;
 }

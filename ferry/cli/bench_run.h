@@ -37,6 +37,8 @@ void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults
 Result<Selection> selection_for(const BenchFlags& flags, const BenchDefaults& defaults,
                                 const std::vector<std::string>& against);
 std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaults& defaults);
+// The file of the program that runs.
+Result<std::string> running_program();
 // Sizes, repetitions, time and programs; the caller adds variants, workload and targets.
 Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults);
 

@@ -43,6 +43,16 @@ const std::vector<Variant>& tensor_variants();
 // Those of `ferry bench message`.
 const std::vector<Variant>& message_variants();
 
+// Of those: the ones with a fixed value, by what is before it, such as "message-tcp-eager".
+std::vector<std::string> fixed_variants(const std::string& of);
+// The sizes at which such a value can make a difference.
+struct SizeSpan {
+  std::uint64_t least = 0;
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+};
+constexpr SizeSpan kEagerMatters = {1 << 10, 256 << 10};
+constexpr SizeSpan kChunksMatter = {1 << 20};
+
 struct Selection {
   std::vector<std::string> providers;
   std::vector<std::string> against;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -37,22 +36,10 @@ const char* mark_of(Finding::Level level) {
   return "BAD ";
 }
 
-Result<PeerOptions> peer_options(const DoctorFlags& flags) {
-  PeerOptions options;
-  options.secret_file = flags.secret_file;
-  if (const char* secret = std::getenv("FERRY_SECRET")) options.secret = secret;
-  if (options.secret.empty() && options.secret_file.empty())
-    return fail(Code::kInvalidArgument,
-                "the cluster's secret is needed: --secret-file FILE, or FERRY_SECRET in the "
-                "environment");
-  options.seconds = flags.seconds;
-  return options;
-}
-
 Result<int> run(const DoctorFlags& flags) {
   if (!flags.report.empty()) return write_report(flags.report);
   if (!flags.listen.empty()) {
-    auto options = FERRY_TRY(peer_options(flags));
+    auto options = FERRY_TRY(peer_options(flags.secret_file, flags.seconds));
     FERRY_TRY(serve_probes(flags.listen, options));
     return 0;
   }
@@ -64,7 +51,7 @@ Result<int> run(const DoctorFlags& flags) {
     fmt::print("{}", to_text(findings));
   }
   if (!flags.peer.empty()) {
-    auto options = FERRY_TRY(peer_options(flags));
+    auto options = FERRY_TRY(peer_options(flags.secret_file, flags.seconds));
     auto probe = FERRY_TRY(probe_peer(flags.peer, options));
     if (flags.json) {
       all["peer"] = to_json(probe);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "ferry/ferry.h"
@@ -13,16 +14,6 @@ constexpr const char* kName = "ferry-doctor";
 constexpr std::size_t kBytes = std::size_t{16} << 20;
 constexpr int kSmallRounds = 200;
 constexpr int kLargeRounds = 8;
-
-fabric::Options device_options(const PeerOptions& options) {
-  fabric::Options result;
-  if (options.secret_file.empty()) {
-    result.secret = options.secret;
-  } else {
-    result.secret_file = options.secret_file;
-  }
-  return result;
-}
 
 double seconds_since(std::int64_t start) { return static_cast<double>(now_ns() - start) / 1e9; }
 
@@ -71,6 +62,28 @@ class RefusalNotes {
 };
 
 }  // namespace
+
+Result<PeerOptions> peer_options(const std::string& secret_file, double seconds) {
+  PeerOptions options;
+  options.secret_file = secret_file;
+  if (const char* secret = std::getenv("FERRY_SECRET")) options.secret = secret;
+  if (options.secret.empty() && options.secret_file.empty())
+    return fail(Code::kInvalidArgument,
+                "the cluster's secret is needed: --secret-file FILE, or FERRY_SECRET in the "
+                "environment");
+  options.seconds = seconds;
+  return options;
+}
+
+fabric::Options device_options(const PeerOptions& options) {
+  fabric::Options result;
+  if (options.secret_file.empty()) {
+    result.secret = options.secret;
+  } else {
+    result.secret_file = options.secret_file;
+  }
+  return result;
+}
 
 Result<Probe> probe_peer(const std::string& endpoint, const PeerOptions& options) {
   auto device = FERRY_TRY(Device::open(device_options(options)));

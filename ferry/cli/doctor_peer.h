@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ferry/base/error.h"
+#include "ferry/fabric/options.h"
 
 namespace ferry::cli {
 
@@ -13,6 +14,10 @@ struct PeerOptions {
   std::string secret_file;
   double seconds = 60;
 };
+
+// With the secret of the file, or else of FERRY_SECRET. kInvalidArgument if there is neither.
+Result<PeerOptions> peer_options(const std::string& secret_file, double seconds);
+fabric::Options device_options(const PeerOptions& options);
 
 // What the path to a peer is and gives.
 struct Probe {

@@ -280,6 +280,9 @@ std::string Channel::peer_endpoint() const {
 DeviceId Channel::peer() const {
   return core_ == nullptr ? DeviceId{} : core_->session().identity().device;
 }
+std::string Channel::peer_host() const {
+  return core_ == nullptr ? "" : core_->session().identity().host;
+}
 std::uint32_t Channel::session_number() const { return core_->session().number(); }
 bool Channel::alive() const {
   return core_ != nullptr && core_->session().alive() && core_->lane().up();

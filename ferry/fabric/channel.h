@@ -93,6 +93,7 @@ class Channel {
   std::string why() const;            // why this provider was chosen for this peer
   std::string peer_endpoint() const;  // where the peer's device listens
   DeviceId peer() const;
+  std::string peer_host() const;  // the peer's host_id()
   bool alive() const;
   // Fails what is pending with kCancelled and gives the lane up. The destructor does the same.
   void close();

@@ -72,10 +72,14 @@ Status Device::wait_flag(const std::byte* word, std::uint64_t value, Deadline de
   });
 }
 
-bool Device::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
-  return wait_on_all(
-      *core_, [&](Loop& first) { return first.wait_until(std::move(ready), deadline, mode); });
+bool Device::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode,
+                        std::optional<Nanos> spin) {
+  return wait_on_all(*core_, [&](Loop& first) {
+    return first.wait_until(std::move(ready), deadline, mode, spin);
+  });
 }
+
+Nanos Device::spin() const { return core_->options.spin; }
 
 void Device::wake_waiters() { core_->notify_loops(); }
 

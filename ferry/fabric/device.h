@@ -84,15 +84,17 @@ class Device {
   Status wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                    WaitMode mode = WaitMode::kAdaptive);
   // Makes progress until ready(), a plain check without side effects of what peers write or of
-  // operations that end, is true; false when the deadline passes first.
+  // operations that end, is true; false when the deadline passes first. `spin` is for this wait
+  // what Options::spin is for all others.
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline,
-                  WaitMode mode = WaitMode::kAdaptive);
+                  WaitMode mode = WaitMode::kAdaptive, std::optional<Nanos> spin = {});
   // Makes every thread that waits on this device look at its condition once more: for conditions
   // that a thread of this process, and no peer, has changed. Costs system calls.
   void wake_waiters();
   // One bounded burst of progress on every completion queue, for programs with a loop of their own.
   int progress();
 
+  Nanos spin() const;  // Options::spin
   std::vector<ProviderReport> providers() const;
   DeviceStats stats() const;
   void close();

@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <string_view>
 
 #include "ferry/base/log.h"
@@ -21,8 +20,7 @@ std::uint64_t inode_of(const char* path) {
 PeerIdentity identity_of_this_process(std::string endpoint) {
   PeerIdentity identity;
   identity.endpoint = std::move(endpoint);
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::getline(boot, identity.host);
+  identity.host = host_id();
   identity.net_space = inode_of("/proc/self/ns/net");
   identity.pid_space = inode_of("/proc/self/ns/pid");
   identity.uid = ::geteuid();

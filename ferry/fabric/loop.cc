@@ -189,10 +189,12 @@ void Loop::notify() {
   ring();
 }
 
-bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode) {
+bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode,
+                      std::optional<Nanos> spin) {
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
   constexpr unsigned kSleepersTurns = 4;  // a microsecond: what has nearly come spares a sleep
-  SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin_, mode == WaitMode::kAdaptive);
+  SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin.value_or(spin_),
+                    mode == WaitMode::kAdaptive);
   std::int64_t asked = 0;
   for (unsigned turn = 1;; ++turn) {
     for (int look = 0; look < kLooks; ++look)

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -92,8 +93,9 @@ class Loop {
   int try_progress();
 
   // Makes progress until ready(), a plain check without side effects, is true; false when the
-  // deadline passes first. Spins and sleeps as `mode` says.
-  bool wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode);
+  // deadline passes first. Spins and sleeps as `mode` says; for `spin`, if it is given.
+  bool wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode,
+                  std::optional<Nanos> spin = {});
 
   // A user thread has just tried to make progress here: the poller stays away for a while.
   void note_user() {

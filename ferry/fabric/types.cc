@@ -1,10 +1,18 @@
 #include "ferry/fabric/types.h"
 
+#include <fstream>
 #include <vector>
 
 #include "ferry/bootstrap/codec.h"
 
 namespace ferry::fabric {
+
+std::string host_id() {
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(boot, id);
+  return id;
+}
 
 std::string DeviceId::to_string() const {
   std::string text;

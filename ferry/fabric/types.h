@@ -15,6 +15,9 @@
 
 namespace ferry::fabric {
 
+// Names this machine among all, until it is booted again: its kernel's boot id.
+std::string host_id();
+
 // What a grant lets a peer do to a region.
 enum class Rights : std::uint8_t {
   kNone = 0,

@@ -7,30 +7,24 @@ namespace ferry::transfer {
 namespace {
 
 constexpr SlotNames kMailNames{.item = "message batch", .owner = "mailbox"};
+constexpr std::uint64_t kMostMailSlot = std::uint64_t{1} << 30;
+constexpr std::uint64_t kUsualMailSlot = 16 << 10;
 
-Status check_mail_options(const MailboxOptions& options) {
-  if (options.slot_bytes < kLeastMailSlot || options.slot_bytes > (std::uint64_t{1} << 30))
-    return fail(Code::kInvalidArgument, "slots of {} bytes; {} is the least, 1 GiB the most",
-                options.slot_bytes, kLeastMailSlot);
-  if (options.rendezvous == 0 || options.rendezvous > MailLimits::kRendezvous)
-    return fail(Code::kInvalidArgument, "{} rendezvous; 1 to {} are possible", options.rendezvous,
-                MailLimits::kRendezvous);
-  if (options.send_bytes == 0)
-    return fail(Code::kInvalidArgument, "a mailbox without memory for sends sends nothing");
-  if (options.chunk_bytes == 0 || options.chunks_in_flight == 0)
-    return fail(Code::kInvalidArgument, "large messages need chunks of at least one byte");
-  return {};
+// Where the user does not say: what is sent eagerly in a few parts fits.
+std::uint64_t mail_slot_bytes(const MailboxOptions& options, const Tuning& tuning) {
+  constexpr std::uint64_t kHeads = 256;
+  auto needed = std::min(tuning.eager_threshold, kMostMailSlot / 2) + kHeads;
+  return options.slot_bytes.value_or(std::max(kUsualMailSlot, needed));
 }
 
 Result<MailHello> exchange_hellos(fabric::Channel& channel, const MailHello& mine,
-                                  Deadline deadline) {
+                                  const MailStart& start, Deadline deadline) {
   auto wire = mine.to_wire();
   auto sent = channel.send(wire, {.deadline = deadline});
-  MailHello::Wire theirs;
-  auto got = channel.receive(theirs, deadline);
+  auto theirs = receive_hello(channel, start, deadline);
   auto away = sent.wait();
   FERRY_TRY(std::move(away));
-  return MailHello::from_wire(std::span(theirs).first(FERRY_TRY(std::move(got))));
+  return MailHello::from_wire(FERRY_TRY(std::move(theirs)));
 }
 
 Ticket ticket_of(const MailHello& hello, const fabric::Channel& channel) {
@@ -61,13 +55,30 @@ RemoteWord word_of(const MailHello& hello, fabric::Channel& channel, std::byte* 
 
 }  // namespace
 
+Status check_mail_options(const MailboxOptions& options) {
+  auto slot = options.slot_bytes.value_or(kUsualMailSlot);
+  if (slot < kLeastMailSlot || slot > kMostMailSlot)
+    return fail(Code::kInvalidArgument, "slots of {} bytes; {} is the least, 1 GiB the most", slot,
+                kLeastMailSlot);
+  if (options.rendezvous == 0 || options.rendezvous > MailLimits::kRendezvous)
+    return fail(Code::kInvalidArgument, "{} rendezvous; 1 to {} are possible", options.rendezvous,
+                MailLimits::kRendezvous);
+  if (options.send_bytes == 0)
+    return fail(Code::kInvalidArgument, "a mailbox without memory for sends sends nothing");
+  if (options.chunk_bytes == 0U || options.chunks_in_flight == 0U)
+    return fail(Code::kInvalidArgument, "large messages need chunks of at least one byte");
+  return {};
+}
+
 Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device& device,
                                                  fabric::Channel& channel,
-                                                 const MailboxOptions& options, Deadline deadline) {
-  FERRY_TRY(check_mail_options(options));
-  auto layout = FERRY_TRY(Layout::of(options.slots, align_up(options.slot_bytes, 64)));
+                                                 const MailboxOptions& options,
+                                                 const MailStart& start, Deadline deadline) {
+  auto slot_bytes = mail_slot_bytes(options, start.tuning);
+  auto layout = FERRY_TRY(Layout::of(options.slots, align_up(slot_bytes, 64)));
   Parts parts;
   parts.options = options;
+  parts.tuning = start.tuning;
   parts.landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce(), kMailNames));
   parts.words =
       FERRY_TRY(device.allocate(options.rendezvous * Layout::kLine, fabric::Rights::kReadWrite));
@@ -80,7 +91,7 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   mine.most_bytes = std::min(options.most_bytes, MailLimits::kBytes);
   mine.landing = parts.landing.remote();
   mine.words = FERRY_TRY(device.grant(parts.words, fabric::Rights::kReadWrite, channel));
-  parts.peer = FERRY_TRY(exchange_hellos(channel, mine, deadline));
+  parts.peer = FERRY_TRY(exchange_hellos(channel, mine, start, deadline));
   auto mode = options.spins ? fabric::WaitMode::kSpin : fabric::WaitMode::kAdaptive;
   parts.launch =
       FERRY_TRY(Launch::open(device, channel, ticket_of(parts.peer, channel), mode, kMailNames));
@@ -100,6 +111,7 @@ MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& chan
       device_(device),
       channel_(channel),
       options_(parts.options),
+      tuning_(parts.tuning),
       peer_(parts.peer),
       maps_(parts.launch.maps()),
       launch_(std::move(parts.launch)),

@@ -12,6 +12,7 @@
 #include "ferry/transfer/launch_internal.h"
 #include "ferry/transfer/mail_record_internal.h"
 #include "ferry/transfer/mail_room_internal.h"
+#include "ferry/transfer/mail_tuning_internal.h"
 #include "ferry/transfer/mailbox.h"
 
 namespace ferry::transfer {
@@ -146,6 +147,7 @@ class MailCore {
  public:
   struct Parts {
     MailboxOptions options;
+    Tuning tuning;
     MailHello peer;
     Landing landing;
     Launch launch;
@@ -158,7 +160,8 @@ class MailCore {
   ~MailCore();
   static Result<std::unique_ptr<MailCore>> open(RoomCore& room, fabric::Device& device,
                                                 fabric::Channel& channel,
-                                                const MailboxOptions& options, Deadline deadline);
+                                                const MailboxOptions& options,
+                                                const MailStart& start, Deadline deadline);
 
   Result<MailSent> send(MailParts parts, Deadline deadline);
   // Waits until it is accepted. Null: it has gone out.
@@ -190,6 +193,7 @@ class MailCore {
   // The room's memory may have a place now.
   void turn() { turn_.store(true, std::memory_order_release); }
   MailStats stats();
+  const Tuning& tuning() const { return tuning_; }
 
   SpinLock lock;
   std::atomic<std::uint32_t> pins{0};  // of RoomCore::progress_others()
@@ -350,6 +354,7 @@ class MailCore {
   fabric::Device& device_;
   fabric::Channel& channel_;
   const MailboxOptions options_;
+  const Tuning tuning_;
   const MailHello peer_;
   const bool maps_;
 
@@ -424,7 +429,8 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
     }
   }
   room_.begin_wait();
-  bool came = device_.wait_until([&] { return done() || room_.eventful(); }, deadline, mode);
+  bool came = device_.wait_until([&] { return done() || room_.eventful(); }, deadline, mode,
+                                 tuning_.spin);
   room_.end_wait();
   if (!came) return false;
   room_.progress_others(this);

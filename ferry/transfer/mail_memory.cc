@@ -7,8 +7,6 @@
 namespace ferry::transfer {
 
 namespace {
-// A part in ordinary memory is copied up to here, and registered for this one send beyond.
-constexpr std::uint64_t kMailCopyUpTo = 128 << 10;
 }  // namespace
 
 // The parts that lie in buffers of ours keep those from being used anew.
@@ -97,7 +95,7 @@ std::vector<MailCore::Place> MailCore::find_places(MailParts parts) {
       places[i].how = Place::How::kShared;
       places[i].remote = found->buffer.remote;
       places[i].offset = static_cast<std::uint64_t>(part.data() - found->buffer.bytes.data());
-    } else if (part.size() > kMailCopyUpTo) {
+    } else if (part.size() > tuning_.copy_up_to) {
       places[i].how = Place::How::kRegister;
     }
     bool copy = places[i].how == Place::How::kCopy;

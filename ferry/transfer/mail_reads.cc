@@ -74,7 +74,7 @@ bool MailCore::admit(MailParcel& parcel, bool& in_line) {
   parcel.first_part = 0;
   parcel.piece_at = parcel.piece_done = parcel.posted = parcel.reaped = 0;
   if (parcel.chunks == nullptr)
-    parcel.chunks = std::make_unique<MailChunk[]>(options_.chunks_in_flight);
+    parcel.chunks = std::make_unique<MailChunk[]>(tuning_.chunks_in_flight);
   parcel.parts.clear();
   std::uint64_t at = 0;
   for (auto size : parcel.announcement.sizes) {
@@ -97,8 +97,8 @@ void MailCore::plan_chunks(MailParcel& parcel) {
       ++parcel.piece;
       continue;
     }
-    if (parcel.posted - parcel.reaped == options_.chunks_in_flight) return;
-    auto bytes = std::min(options_.chunk_bytes, span - parcel.piece_done);
+    if (parcel.posted - parcel.reaped == tuning_.chunks_in_flight) return;
+    auto bytes = std::min(tuning_.chunk_bytes, span - parcel.piece_done);
     auto at = parcel.piece_at + parcel.piece_done;
     ++stats_.reads;
     plan_read(parcel, parcel.buffer.bytes.subspan(at, bytes),
@@ -109,7 +109,7 @@ void MailCore::plan_chunks(MailParcel& parcel) {
 
 void MailCore::plan_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
                          std::uint64_t end) {
-  auto* chunk = &parcel.chunks[parcel.posted++ % options_.chunks_in_flight];
+  auto* chunk = &parcel.chunks[parcel.posted++ % tuning_.chunks_in_flight];
   chunk->error.reset();
   chunk->to = to;
   chunk->from = from;
@@ -167,7 +167,7 @@ void MailCore::unplan(MailChunk& chunk) {
 // In the order in which they were asked for.
 void MailCore::reap(MailParcel& parcel) {
   for (; parcel.reaped < parcel.posted; ++parcel.reaped) {
-    auto& chunk = parcel.chunks[parcel.reaped % options_.chunks_in_flight];
+    auto& chunk = parcel.chunks[parcel.reaped % tuning_.chunks_in_flight];
     if (chunk.stage != MailChunk::Stage::kPosted || !chunk.ended.load(std::memory_order_acquire))
       return;
     chunk.transfer = {};

@@ -20,6 +20,7 @@ class RoomCore {
       : device_(device), options_(options) {}
 
   fabric::Device& device() { return device_; }
+  const MailRoomOptions& options() const { return options_; }
 
   struct Buffer {
     std::size_t index = 0;

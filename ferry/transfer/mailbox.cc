@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ferry/transfer/mail_core_internal.h"
+#include "ferry/transfer/mail_tuning_internal.h"
 
 namespace ferry::transfer {
 
@@ -49,7 +50,10 @@ Result<Mailbox> Mailbox::open(MailRoom& room, fabric::Device& device, fabric::Ch
                               MailboxOptions options, Deadline deadline) {
   if (&room.core_->device() != &device)
     return fail(Code::kInvalidArgument, "the mail room is of another device");
-  return Mailbox(FERRY_TRY(MailCore::open(*room.core_, device, channel, options, deadline)));
+  FERRY_TRY(check_mail_options(options));
+  const auto start = FERRY_TRY(
+      settle_tuning(device, channel, options, room.core_->options(), deadline));
+  return Mailbox(FERRY_TRY(MailCore::open(*room.core_, device, channel, options, start, deadline)));
 }
 
 Mailbox::Mailbox(std::unique_ptr<MailCore> core) : core_(std::move(core)) {}
@@ -108,6 +112,7 @@ Result<std::optional<Message>> Mailbox::poll() {
 }
 
 MailStats Mailbox::stats() const { return core_->stats(); }
+const Tuning& Mailbox::tuning() const { return core_->tuning(); }
 
 bool Sending::poll() {
   if (outgoing_ == nullptr) return true;

@@ -1,0 +1,172 @@
+#include <algorithm>
+
+#include "ferry/base/log.h"
+#include "ferry/bootstrap/codec.h"
+#include "ferry/transfer/calibrate.h"
+#include "ferry/transfer/mail_record_internal.h"
+#include "ferry/transfer/mail_tuning_internal.h"
+#include "ferry/transfer/tuning_cache.h"
+#include "ferry/transfer/tuning_wire_internal.h"
+
+namespace ferry::transfer {
+
+namespace {
+
+using Opening = std::vector<std::byte>;
+
+constexpr std::uint32_t kOfferMagic = 0x314E5446;     // "FTN1"
+constexpr auto kLeastTime = std::chrono::seconds(2);  // before the deadline of open()
+constexpr std::size_t kMemoryToMeasure = std::size_t{32} << 20;
+
+bool is_offer(std::span<const std::byte> opening) {
+  return bootstrap::Decoder(opening).u32() == kOfferMagic;
+}
+
+Result<Opening> receive_opening(fabric::Channel& channel, Deadline deadline) {
+  Opening opening(std::max(MailHello::kWireBytes, TuningOffer::kWireBytes));
+  opening.resize(FERRY_TRY(channel.receive(opening, deadline)));
+  return opening;
+}
+
+// The user's word is above everything else.
+Tuning with_options(Tuning tuning, const MailboxOptions& options, const fabric::Device& device) {
+  if (device.spin() != fabric::Options().spin) tuning.spin = device.spin();
+  tuning.eager_threshold = options.eager_threshold.value_or(tuning.eager_threshold);
+  tuning.copy_up_to = options.copy_up_to.value_or(tuning.copy_up_to);
+  tuning.chunk_bytes = options.chunk_bytes.value_or(tuning.chunk_bytes);
+  tuning.chunks_in_flight = options.chunks_in_flight.value_or(tuning.chunks_in_flight);
+  tuning.spin = options.spin.value_or(tuning.spin);
+  return tuning;
+}
+
+bool leaves_open(const MailboxOptions& options) {
+  return !options.eager_threshold || !options.copy_up_to || !options.chunk_bytes ||
+         !options.chunks_in_flight || !options.spin;
+}
+
+// One end's part in finding out.
+class Settling {
+ public:
+  Settling(fabric::Device& device, fabric::Channel& channel, std::string folder, bool may_measure,
+           Deadline deadline)
+      : device_(device),
+        channel_(channel),
+        cache_(std::move(folder)),
+        path_(TuningPath::of(channel)),
+        may_measure_(may_measure),
+        deadline_(deadline) {}
+
+  // Nothing: the defaults. Fills `early` if the peer does not take part.
+  Result<std::optional<Tuning>> settle(Opening& early) {
+    auto entry = cache_.load(path_);
+    TuningOffer mine;
+    if (entry) {
+      mine = {TuningOffer::State::kHas, entry->found.tuning};
+    } else if (may_measure_ && can_measure()) {
+      mine.state = TuningOffer::State::kWould;
+    }
+    auto theirs = FERRY_TRY(exchange(mine, early));
+    if (entry) return std::optional(entry->found.tuning);
+    return agree(mine, theirs);
+  }
+
+ private:
+  bool can_measure() {
+    if (deadline_.left() < kLeastTime || !device_.allocate(kMemoryToMeasure)) return false;
+    // Of two ends on one host, one takes the lock for both.
+    if (!leads_calibration(device_, channel_) && channel_.peer_host() == fabric::host_id())
+      return true;
+    auto lock = cache_.try_lock();
+    if (lock) {
+      lock_ = *std::move(lock);
+    } else if (lock.error().code() != Code::kUnavailable) {
+      logger().warn("the path to {} is not measured, since the result could not be kept: {}",
+                    channel_.peer_endpoint(), lock.error().message());
+    }
+    return static_cast<bool>(lock_);
+  }
+
+  Result<TuningOffer> exchange(const TuningOffer& mine, Opening& early) {
+    auto wire = mine.to_wire();
+    auto sent = channel_.send(wire, {.deadline = deadline_});
+    auto opening = receive_opening(channel_, deadline_);
+    auto away = sent.wait();
+    FERRY_TRY(std::move(away));
+    auto theirs = FERRY_TRY(std::move(opening));
+    if (is_offer(theirs)) return TuningOffer::from_wire(theirs);
+    early = std::move(theirs);
+    return TuningOffer();
+  }
+
+  Result<std::optional<Tuning>> agree(const TuningOffer& mine, const TuningOffer& theirs) {
+    if (theirs.state == TuningOffer::State::kHas) return keep({theirs.tuning, {}});
+    if (mine.state != TuningOffer::State::kWould || theirs.state != TuningOffer::State::kWould)
+      return std::optional<Tuning>();
+    return keep(FERRY_TRY(calibrate(device_, channel_, {}, deadline_)));
+  }
+
+  std::optional<Tuning> keep(const Calibration& found) {
+    if (auto stored = cache_.store(path_, found); !stored)
+      logger().warn("the tuning of the path to {} is not kept: {}", channel_.peer_endpoint(),
+                    stored.error().message());
+    return found.tuning;
+  }
+
+  fabric::Device& device_;
+  fabric::Channel& channel_;
+  const TuningCache cache_;
+  const TuningPath path_;
+  const bool may_measure_;
+  const Deadline deadline_;
+  Fd lock_;
+};
+
+}  // namespace
+
+TuningOffer::Wire TuningOffer::to_wire() const {
+  std::vector<std::byte> out;
+  bootstrap::Encoder(out).u32(kOfferMagic).u32(static_cast<std::uint32_t>(state));
+  encode_tuning(out, tuning);
+  Wire wire{};
+  std::copy(out.begin(), out.end(), wire.begin());
+  return wire;
+}
+
+Result<TuningOffer> TuningOffer::from_wire(std::span<const std::byte> wire) {
+  bootstrap::Decoder in(wire);
+  auto magic = in.u32();
+  auto state = in.u32();
+  TuningOffer offer;
+  offer.tuning = decode_tuning(in);
+  FERRY_TRY(in.finish("a peer's word on the tuning of a mailbox"));
+  if (magic != kOfferMagic || state > static_cast<std::uint32_t>(State::kHas))
+    return fail(Code::kInvalidArgument, "a peer's word on the tuning of a mailbox means nothing");
+  FERRY_TRY(check_tuning(offer.tuning));
+  offer.state = static_cast<State>(state);
+  return offer;
+}
+
+Result<MailStart> settle_tuning(fabric::Device& device, fabric::Channel& channel,
+                                const MailboxOptions& options, const MailRoomOptions& room,
+                                Deadline deadline) {
+  MailStart start;
+  start.tuning = default_tuning(channel.provider());
+  auto folder = room.tuning_folder.empty() ? TuningCache::default_folder() : room.tuning_folder;
+  if (room.tuning != TuningUse::kOff && !folder.empty() && leaves_open(options)) {
+    Settling settling(device, channel, std::move(folder), room.tuning == TuningUse::kMeasure,
+                      deadline);
+    if (auto found = FERRY_TRY(settling.settle(start.early_hello))) start.tuning = *found;
+  }
+  start.tuning = with_options(start.tuning, options, device);
+  return start;
+}
+
+Result<std::vector<std::byte>> receive_hello(fabric::Channel& channel, const MailStart& start,
+                                             Deadline deadline) {
+  if (!start.early_hello.empty()) return start.early_hello;
+  auto opening = FERRY_TRY(receive_opening(channel, deadline));
+  if (is_offer(opening)) return receive_opening(channel, deadline);
+  return opening;
+}
+
+}  // namespace ferry::transfer

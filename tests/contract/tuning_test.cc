@@ -1,0 +1,220 @@
+#include <filesystem>
+#include <fstream>
+
+#include "ferry/transfer/mail_tuning_internal.h"
+#include "ferry/transfer/tuning_cache.h"
+#include "tests/contract/mail_kit.h"
+
+// Where the numbers of a mailbox come from: options, what is kept, the peer, a calibration.
+
+namespace ferry::contract {
+namespace {
+
+using transfer::Tuning;
+using transfer::TuningCache;
+using transfer::TuningOffer;
+using transfer::TuningPath;
+using transfer::TuningUse;
+
+class MailTuning : public MailTest {
+ protected:
+  void SetUp() override {
+    MailTest::SetUp();
+    char name[] = "/tmp/ferry-tuning-XXXXXX";
+    folder_ = mkdtemp(name);
+  }
+  void TearDown() override {
+    MailTest::TearDown();
+    std::filesystem::remove_all(folder_);
+  }
+
+  static Tuning unusual() {
+    Tuning tuning;
+    tuning.eager_threshold = 48 << 10;
+    tuning.copy_up_to = 32 << 10;
+    tuning.chunk_bytes = 64 << 10;
+    tuning.chunks_in_flight = 3;
+    tuning.spin = 20us;
+    return tuning;
+  }
+  Tuning usual() { return transfer::default_tuning(ab().provider()); }
+  std::string at(const char* end) const { return folder_ + "/" + end; }
+  static MailRoomOptions room(TuningUse use, std::string folder = "") {
+    return {.tuning = use, .tuning_folder = std::move(folder)};
+  }
+  void keep(const char* end, const Tuning& tuning) {
+    must(TuningCache(at(end)).store(TuningPath::of(ab()), {tuning, {}}));
+  }
+  std::optional<transfer::TuningEntry> kept(const char* end) {
+    return TuningCache(at(end)).load(TuningPath::of(ab()));
+  }
+  void expect_mail_to_cross() {
+    for (std::size_t bytes : {100U, 40U << 10, 300U << 10}) {
+      std::thread other([&] { send_stamped(at_a(), bytes, bytes); });
+      expect_next(at_b(), bytes, bytes);
+      other.join();
+    }
+  }
+
+ private:
+  std::string folder_;
+};
+
+TEST_F(MailTuning, MailboxesUseWhatIsKept) {
+  open();
+  keep("one", unusual());
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kMeasure, at("one")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), unusual());
+  EXPECT_EQ(at_b().tuning(), unusual());
+  expect_mail_to_cross();
+  // 40 KiB fits the slots, which are made for the threshold.
+  EXPECT_EQ(at_a().stats().announced, 1U);
+  EXPECT_EQ(at_a().stats().registered, 1U);
+}
+
+TEST_F(MailTuning, OptionsWin) {
+  open();
+  keep("one", unusual());
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kCached, at("one")));
+  MailboxOptions options;
+  options.eager_threshold = 64;
+  options.chunks_in_flight = 1;
+  options.spin = 0us;
+  open_mail(options);
+  auto expected = unusual();
+  expected.eager_threshold = 64;
+  expected.chunks_in_flight = 1;
+  expected.spin = 0us;
+  EXPECT_EQ(at_a().tuning(), expected);
+  EXPECT_EQ(at_b().tuning(), unusual());
+  expect_mail_to_cross();
+  EXPECT_EQ(at_a().stats().announced, 3U);
+}
+
+TEST_F(MailTuning, ASpinSetForTheDeviceWins) {
+  auto options = device_options();
+  options.spin = 7us;
+  open(options, options);
+  keep("one", unusual());
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kCached, at("one")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning().spin, 7us);
+  EXPECT_EQ(at_a().tuning().chunk_bytes, unusual().chunk_bytes);
+}
+
+TEST_F(MailTuning, OffMeansTheDefaults) {
+  open();
+  keep("one", unusual());
+  open_rooms(room(TuningUse::kOff, at("one")), room(TuningUse::kOff, at("one")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), usual());
+  expect_mail_to_cross();
+}
+
+TEST_F(MailTuning, OneEndMayBeOff) {
+  open();
+  keep("one", unusual());
+  for (bool first : {true, false}) {
+    for (auto use : {TuningUse::kCached, TuningUse::kMeasure}) {
+      auto on = room(use, at(first ? "one" : "empty"));
+      auto off = room(TuningUse::kOff);
+      mail() = {};
+      open_rooms(first ? on : off, first ? off : on);
+      open_mail();
+      EXPECT_EQ(at_a().tuning(), first ? unusual() : usual());
+      EXPECT_EQ(at_b().tuning(), usual());
+      expect_mail_to_cross();
+    }
+  }
+  EXPECT_FALSE(kept("empty"));
+}
+
+TEST_F(MailTuning, WhatOneEndHasTheOtherTakesOverAndKeeps) {
+  open();
+  keep("one", unusual());
+  open_rooms(room(TuningUse::kMeasure, at("one")), room(TuningUse::kMeasure, at("other")));
+  open_mail();
+  EXPECT_EQ(at_b().tuning(), unusual());
+  ASSERT_TRUE(kept("other"));
+  EXPECT_EQ(kept("other")->found.tuning, unusual());
+}
+
+TEST_F(MailTuning, NothingIsMeasuredWhereOneEndWouldNot) {
+  open();
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kMeasure, at("other")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), usual());
+  EXPECT_EQ(at_b().tuning(), usual());
+  EXPECT_FALSE(kept("one"));
+  EXPECT_FALSE(kept("other"));
+}
+
+TEST_F(MailTuning, FirstUseMeasuresOnce) {
+  open();
+  open_rooms(room(TuningUse::kMeasure, at("one")), room(TuningUse::kMeasure, at("other")));
+  open_mail();
+  auto entry = kept("one");
+  ASSERT_TRUE(entry);
+  ASSERT_TRUE(kept("other"));
+  EXPECT_EQ(entry->found, kept("other")->found);
+  EXPECT_EQ(entry->found.tuning, at_a().tuning());
+  EXPECT_EQ(at_a().tuning(), at_b().tuning());
+  EXPECT_NE(entry->found.curve(transfer::CurveNames::kEager), nullptr);
+  expect_mail_to_cross();
+  // The second mailbox finds what the first has left.
+  keep("one", unusual());
+  keep("other", unusual());
+  mail() = {};
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), unusual());
+  expect_mail_to_cross();
+}
+
+TEST_F(MailTuning, WhoCannotKeepItDoesNotMeasure) {
+  open();
+  std::ofstream(at("file")) << "in the way";
+  auto nowhere = room(TuningUse::kMeasure, at("file") + "/folder");
+  open_rooms(nowhere, nowhere);
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), usual());
+  EXPECT_EQ(at_b().tuning(), usual());
+}
+
+TEST_F(MailTuning, OneCalibrationOfAHostAtATime) {
+  open();
+  auto lock = must(TuningCache(at("one")).try_lock());
+  open_rooms(room(TuningUse::kMeasure, at("one")), room(TuningUse::kMeasure, at("one")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), usual());
+  EXPECT_FALSE(kept("one"));
+}
+
+TEST_F(MailTuning, AFileThatIsBrokenIsNoError) {
+  open();
+  keep("one", unusual());
+  for (const auto& file : std::filesystem::directory_iterator(at("one")))
+    std::ofstream(file.path()) << "{\"format\": 1";
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kCached, at("one")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning(), usual());
+}
+
+TEST_F(MailTuning, APeersNonsenseIsRefused) {
+  open();
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kCached, at("one")));
+  TuningOffer offer;
+  offer.state = TuningOffer::State::kHas;
+  offer.tuning.eager_threshold = std::uint64_t{1} << 60;
+  auto wire = offer.to_wire();
+  must(ab().send(wire));
+  EXPECT_EQ(code_of(Mailbox::open(room_b(), b(), ba(), {}, soon())), Code::kOutOfRange);
+  wire = TuningOffer().to_wire();
+  wire[4] = std::byte{77};
+  must(ab().send(wire));
+  EXPECT_EQ(code_of(Mailbox::open(room_b(), b(), ba(), {}, soon())), Code::kInvalidArgument);
+  EXPECT_FALSE(kept("one"));
+}
+
+}  // namespace
+}  // namespace ferry::contract
