@@ -65,7 +65,7 @@ std::string threshold_table(const Calibration& found, const char* small, const c
                       rows);
 }
 
-// One value: which of them is used. `exact` false: a multiple of one that was measured.
+// One value: which of them is used.
 std::string value_table(const Calibration& found, const char* name, const std::string& what,
                         std::uint64_t chosen, std::string (*text)(std::uint64_t)) {
   const auto* curve = found.curve(name);
@@ -80,7 +80,21 @@ std::string value_table(const Calibration& found, const char* name, const std::s
 }
 
 std::string count_text(std::uint64_t count) { return std::to_string(count); }
-std::string ns_text(std::uint64_t ns) { return time_text(static_cast<double>(ns)); }
+std::string ns_text(std::uint64_t ns) {
+  return ns == 0 ? "none" : time_text(static_cast<double>(ns));
+}
+
+// A spin is not always one of those that were measured: a wake-up may cost more.
+std::string spin_text(const Calibration& found) {
+  const auto used = static_cast<std::uint64_t>(found.tuning.spin.count());
+  auto text = value_table(found, Names::kSpin, "64 B, spin", used, ns_text);
+  const auto* asleep = found.curve(Names::kAsleep);
+  if (!text.empty() && asleep != nullptr && !asleep->points.empty())
+    text +=
+        fmt::format("asleep at once: {}; the spin is what that costs more, or what a round needs\n",
+                    time_text(asleep->points[0].ns));
+  return text;
+}
 
 std::string curves_text(const Calibration& found) {
   const auto& tuning = found.tuning;
@@ -89,8 +103,7 @@ std::string curves_text(const Calibration& found) {
          value_table(found, Names::kChunk, "4 MiB by chunks of", tuning.chunk_bytes, size_text) +
          value_table(found, Names::kInFlight, "4 MiB, chunks at once", tuning.chunks_in_flight,
                      count_text) +
-         value_table(found, Names::kSpin, "64 B, spin (twice is used)",
-                     static_cast<std::uint64_t>(tuning.spin.count()) / 2, ns_text);
+         spin_text(found);
 }
 
 }  // namespace

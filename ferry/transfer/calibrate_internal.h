@@ -66,6 +66,7 @@ struct CalibrateProbe {
   std::size_t trial = 0;
   std::uint64_t bytes = 0;
   bool ordinary = false;  // from memory that is not the mailbox's
+  fabric::WaitMode mode = fabric::WaitMode::kAdaptive;
   std::vector<double> taken{};
 };
 
@@ -88,7 +89,7 @@ class CalibrationLead {
   // Measures in turns for this share of the time, keeps the medians, closes the mailboxes.
   Status sweep(std::vector<CalibrateProbe> probes, double share);
   Status visit(CalibrateProbe& probe, Nanos time);
-  Status round(Mailbox& box, std::span<const std::byte> message, double& ns);
+  Status round(Mailbox& box, std::span<const std::byte> message, fabric::WaitMode mode, double& ns);
   void keep(const std::vector<CalibrateProbe>& probes);
   Status tell_result();
 

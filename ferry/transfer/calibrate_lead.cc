@@ -20,7 +20,7 @@ constexpr std::uint64_t kCopySizes[] = {16 * kKi,  32 * kKi,  64 * kKi,  128 * k
                                         256 * kKi, 512 * kKi, 1024 * kKi};
 constexpr std::uint64_t kChunks[] = {128 * kKi, 256 * kKi, 512 * kKi, 1024 * kKi, 2048 * kKi};
 constexpr std::uint32_t kInFlight[] = {1, 2, 4, 8};
-constexpr Nanos kSpins[] = {0us, 5us, 10us, 25us, 50us, 100us, 200us};
+constexpr Nanos kSpins[] = {0us, 10us, 25us, 50us, 100us, 200us};
 constexpr std::uint64_t kLargeBytes = 4096 * kKi;
 constexpr std::uint64_t kSmallBytes = 64;
 
@@ -39,7 +39,8 @@ double middle_of(std::vector<double> values) {
 }  // namespace
 
 Result<Calibration> CalibrationLead::run() {
-  late_ = Deadline::after(Nanos(static_cast<std::int64_t>(kLate * static_cast<double>(time_.count()))));
+  late_ =
+      Deadline::after(Nanos(static_cast<std::int64_t>(kLate * static_cast<double>(time_.count()))));
   ordinary_.assign(kLargeBytes, std::byte{1});
   using Step = Status (CalibrationLead::*)();
   for (Step step : {&CalibrationLead::compare_eager, &CalibrationLead::compare_copies,
@@ -118,9 +119,11 @@ Status CalibrationLead::try_spins() {
   for (auto spin : kSpins) {
     tuning.spin = spin;
     auto trial = FERRY_TRY(add_trial(tuning));
-    probes.push_back(
-        {Names::kSpin, static_cast<std::uint64_t>(spin.count()), trial, kSmallBytes});
+    probes.push_back({Names::kSpin, static_cast<std::uint64_t>(spin.count()), trial, kSmallBytes});
   }
+  tuning.spin = kPatientSpin;
+  auto trial = FERRY_TRY(add_trial(tuning));
+  probes.push_back({Names::kAsleep, 0, trial, kSmallBytes, false, fabric::WaitMode::kSleep});
   return sweep(std::move(probes), 0.1);
 }
 
@@ -131,11 +134,11 @@ Result<std::size_t> CalibrationLead::add_trial(const Tuning& tuning) {
 }
 
 Status CalibrationLead::sweep(std::vector<Probe> probes, double share) {
-  const auto limit = Deadline::after(
-      Nanos(static_cast<std::int64_t>(share * static_cast<double>(time_.count()))));
-  const auto each = Nanos(static_cast<std::int64_t>(static_cast<double>(limit.left().count()) /
-                                                    kUsualPasses /
-                                                    static_cast<double>(probes.size())));
+  const auto limit =
+      Deadline::after(Nanos(static_cast<std::int64_t>(share * static_cast<double>(time_.count()))));
+  const auto each =
+      Nanos(static_cast<std::int64_t>(static_cast<double>(limit.left().count()) / kUsualPasses /
+                                      static_cast<double>(probes.size())));
   for (int pass = 0; (pass < kLeastPasses || !limit.expired()) && !late_.expired(); ++pass) {
     for (auto& probe : probes)
       if (!late_.expired()) FERRY_TRY(visit(probe, each));
@@ -163,17 +166,18 @@ Status CalibrationLead::visit(Probe& probe, Nanos time) {
   command.rounds = static_cast<std::uint64_t>(rounds) + 1;
   FERRY_TRY(end_.send(command));
   double first = 0;
-  FERRY_TRY(round(box, message, first));
+  FERRY_TRY(round(box, message, probe.mode, first));
   for (std::uint64_t i = 1; i < command.rounds; ++i)
-    FERRY_TRY(round(box, message, probe.taken.emplace_back()));
+    FERRY_TRY(round(box, message, probe.mode, probe.taken.emplace_back()));
   return {};
 }
 
-Status CalibrationLead::round(Mailbox& box, std::span<const std::byte> message, double& ns) {
+Status CalibrationLead::round(Mailbox& box, std::span<const std::byte> message,
+                              fabric::WaitMode mode, double& ns) {
   const auto begun = now_ns();
   auto sending = box.send(message, end_.deadline());
-  auto answer = FERRY_TRY(box.receive(end_.deadline()));
-  FERRY_TRY(sending.wait());
+  auto answer = FERRY_TRY(box.receive(end_.deadline(), mode));
+  FERRY_TRY(sending.wait(mode));
   ns = static_cast<double>(std::max<std::int64_t>(now_ns() - begun, 1));
   return answer.release();
 }
@@ -182,8 +186,7 @@ void CalibrationLead::keep(const std::vector<Probe>& probes) {
   for (const auto& probe : probes) {
     auto named = [&](const Curve& curve) { return curve.name == probe.curve; };
     auto curve = std::find_if(found_.curves.begin(), found_.curves.end(), named);
-    if (curve == found_.curves.end())
-      curve = found_.curves.insert(curve, Curve{probe.curve, {}});
+    if (curve == found_.curves.end()) curve = found_.curves.insert(curve, Curve{probe.curve, {}});
     curve->points.push_back({probe.at, middle_of(probe.taken)});
   }
   for (auto& curve : found_.curves)
@@ -196,8 +199,8 @@ Status CalibrationLead::tell_result() {
   TuningEntry entry;
   entry.found = found_;
   auto text = entry.to_text();
-  FERRY_TRY(end_.send({.kind = CalibrateCommand::Kind::kEnd,
-                       .trial = static_cast<std::uint32_t>(trial)}));
+  FERRY_TRY(end_.send(
+      {.kind = CalibrateCommand::Kind::kEnd, .trial = static_cast<std::uint32_t>(trial)}));
   FERRY_TRY(end_.box(trial).send_and_wait(std::as_bytes(std::span(text)), end_.deadline()));
   // The mailbox must not go before the other end has it.
   FERRY_TRY(end_.receive());

@@ -429,8 +429,8 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
     }
   }
   room_.begin_wait();
-  bool came = device_.wait_until([&] { return done() || room_.eventful(); }, deadline, mode,
-                                 tuning_.spin);
+  bool came =
+      device_.wait_until([&] { return done() || room_.eventful(); }, deadline, mode, tuning_.spin);
   room_.end_wait();
   if (!came) return false;
   room_.progress_others(this);

@@ -72,8 +72,12 @@ class Settling {
 
  private:
   bool can_measure() {
-    if (deadline_.left() < kLeastTime || !device_.allocate(kMemoryToMeasure)) return false;
-    // Of two ends on one host, one takes the lock for both.
+    return deadline_.left() >= kLeastTime && has_turn() &&
+           device_.allocate(kMemoryToMeasure).has_value();
+  }
+
+  // Calibrations of one host do not disturb each other: the lock is its end's that leads.
+  bool has_turn() {
     if (!leads_calibration(device_, channel_) && channel_.peer_host() == fabric::host_id())
       return true;
     auto lock = cache_.try_lock();

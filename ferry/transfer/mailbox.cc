@@ -51,8 +51,8 @@ Result<Mailbox> Mailbox::open(MailRoom& room, fabric::Device& device, fabric::Ch
   if (&room.core_->device() != &device)
     return fail(Code::kInvalidArgument, "the mail room is of another device");
   FERRY_TRY(check_mail_options(options));
-  const auto start = FERRY_TRY(
-      settle_tuning(device, channel, options, room.core_->options(), deadline));
+  const auto start =
+      FERRY_TRY(settle_tuning(device, channel, options, room.core_->options(), deadline));
   return Mailbox(FERRY_TRY(MailCore::open(*room.core_, device, channel, options, start, deadline)));
 }
 

@@ -10,6 +10,8 @@ namespace {
 constexpr double kHardlyWorseBySize = 0.01;  // of a threshold's regret, for each size
 constexpr double kHardlyWorse = 1.03;
 constexpr double kSpinHardlyWorse = 1.05;
+constexpr Nanos kShortestSpin = std::chrono::microseconds(5);
+constexpr double kLongestSpin = 200e3;  // nanoseconds
 
 struct TwoWays {
   std::uint64_t bytes = 0;
@@ -55,8 +57,7 @@ Status check_tuning(const Tuning& tuning) {
   using Limits = TuningLimits;
   FERRY_TRY(check_between("threshold", tuning.eager_threshold, 0, Limits::kEager));
   FERRY_TRY(check_between("copy limit", tuning.copy_up_to, 0, Limits::kCopy));
-  FERRY_TRY(
-      check_between("chunk", tuning.chunk_bytes, Limits::kLeastChunk, Limits::kMostChunk));
+  FERRY_TRY(check_between("chunk", tuning.chunk_bytes, Limits::kLeastChunk, Limits::kMostChunk));
   FERRY_TRY(check_between("number of chunks", tuning.chunks_in_flight, 1, Limits::kChunks));
   // A negative one is a very large one here.
   return check_between("spin", static_cast<std::uint64_t>(tuning.spin.count()), 0,
@@ -99,13 +100,16 @@ std::uint64_t choose_value(const Curve& curve, std::uint64_t usual) {
   return best->at;
 }
 
-std::uint64_t choose_least(const Curve& curve, std::uint64_t usual) {
-  const auto* best = best_of(curve);
-  if (best == nullptr) return usual;
+Nanos choose_spin(const Curve& spin, const Curve& asleep, Nanos usual) {
+  const auto* best = best_of(spin);
+  const auto* sleeper = best_of(asleep);
+  if (best == nullptr || sleeper == nullptr) return usual;
   auto least = best->at;
-  for (const auto& point : curve.points)
+  for (const auto& point : spin.points)
     if (point.ns <= best->ns * kSpinHardlyWorse) least = std::min(least, point.at);
-  return least;
+  auto wake_up = std::clamp(sleeper->ns - best->ns, 0.0, kLongestSpin);
+  return std::max({kShortestSpin, Nanos(static_cast<std::int64_t>(wake_up)),
+                   Nanos(static_cast<std::int64_t>(least))});
 }
 
 Tuning choose_tuning(const Tuning& defaults, const std::vector<Curve>& curves) {
@@ -125,11 +129,10 @@ Tuning choose_tuning(const Tuning& defaults, const std::vector<Curve>& curves) {
   if (const auto* flight = found.curve(Names::kInFlight))
     tuning.chunks_in_flight =
         static_cast<std::uint32_t>(choose_value(*flight, defaults.chunks_in_flight));
-  if (const auto* spin = found.curve(Names::kSpin)) {
-    auto usual = static_cast<std::uint64_t>(defaults.spin.count());
-    // Twice: answers do not always come as fast as in a round of nothing.
-    tuning.spin = Nanos(static_cast<std::int64_t>(2 * choose_least(*spin, usual / 2)));
-  }
+  const auto* spin = found.curve(Names::kSpin);
+  const auto* asleep = found.curve(Names::kAsleep);
+  if (spin != nullptr && asleep != nullptr)
+    tuning.spin = choose_spin(*spin, *asleep, defaults.spin);
   return tuning;
 }
 

@@ -16,11 +16,11 @@ namespace ferry::transfer {
 
 // Plain data. The values here are what is used where nothing is known.
 struct Tuning {
-  std::uint64_t eager_threshold = 8 << 10;      // larger messages are announced and read
-  std::uint64_t copy_up_to = 128 << 10;         // larger parts of ordinary memory are registered
-  std::uint64_t chunk_bytes = 512 << 10;        // large messages are read in chunks of this
-  std::uint32_t chunks_in_flight = 4;           // of one message
-  Nanos spin = std::chrono::microseconds(50);   // before a waiter sleeps
+  std::uint64_t eager_threshold = 8 << 10;     // larger messages are announced and read
+  std::uint64_t copy_up_to = 128 << 10;        // larger parts of ordinary memory are registered
+  std::uint64_t chunk_bytes = 512 << 10;       // large messages are read in chunks of this
+  std::uint32_t chunks_in_flight = 4;          // of one message
+  Nanos spin = std::chrono::microseconds(50);  // before a waiter sleeps
 
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
@@ -61,6 +61,7 @@ struct CurveNames {
   static constexpr const char* kChunk = "chunk";            // by bytes of a chunk
   static constexpr const char* kInFlight = "in-flight";     // by chunks
   static constexpr const char* kSpin = "spin";              // by nanoseconds
+  static constexpr const char* kAsleep = "asleep";          // one point: by nanoseconds, 0
 };
 
 // Values, and the curves that led to them; a value without curves is a default.
@@ -81,7 +82,8 @@ Tuning choose_tuning(const Tuning& defaults, const std::vector<Curve>& curves);
 std::uint64_t choose_threshold(const Curve& small, const Curve& large, std::uint64_t usual);
 // The value with the least time; `usual` if that is hardly worse.
 std::uint64_t choose_value(const Curve& curve, std::uint64_t usual);
-// The least value that is hardly worse than the best; `usual` if there is none.
-std::uint64_t choose_least(const Curve& curve, std::uint64_t usual);
+// What a wake-up costs, since who spins for as long as that never takes more than twice the best;
+// or the least spin that is hardly worse than the best, if that is longer.
+Nanos choose_spin(const Curve& spin, const Curve& asleep, Nanos usual);
 
 }  // namespace ferry::transfer

@@ -81,7 +81,8 @@ Status replace_file(const std::string& file, std::string_view text) {
 // Nothing if there is no such file. What is wrong with one is said once, here.
 std::optional<TuningEntry> read_entry(const std::string& file) {
   auto text = read_file(file);
-  if (!text && text.error().os_code() == ENOENT) return std::nullopt;
+  bool missing = !text && (text.error().os_code() == ENOENT || text.error().os_code() == ENOTDIR);
+  if (missing) return std::nullopt;
   auto entry = text ? TuningEntry::from_text(*text) : tl::unexpected<Error>(text.error());
   if (entry) return *std::move(entry);
   logger().warn("the tuning in {} is ignored: {}", file, entry.error().message());

@@ -37,9 +37,9 @@ TEST(TuningChoice, TheUsualStaysWhereNothingIsGained) {
   EXPECT_EQ(choose_threshold({}, {}, 8 * kKi), 8 * kKi);
 }
 
-TEST(TuningChoice, OneOutlierDoesNotMoveAThreshold) {
+TEST(TuningChoice, OneOutlierAwayFromTheCrossingDoesNotMoveAThreshold) {
   auto announced = line("announced", 3000, 0);
-  for (std::size_t bad = 0; bad < 4; ++bad) {
+  for (std::size_t bad = 0; bad < 3; ++bad) {
     auto eager = line("eager", 1000, 0.1);
     eager.points[bad].ns = 3500;  // as if it were beyond the crossing
     EXPECT_EQ(choose_threshold(eager, announced, kKi), 16 * kKi) << bad;
@@ -71,12 +71,17 @@ TEST(TuningChoice, AValueIsTheBestUnlessTheUsualIsAsGood) {
   EXPECT_EQ(choose_value({}, 16), 16U);
 }
 
-TEST(TuningChoice, TheLeastSpinThatIsGoodEnoughIsTakenTwice) {
-  Curve spin{"spin", {{0, 900}, {10'000, 520}, {25'000, 502}, {50'000, 500}}};
-  EXPECT_EQ(choose_least(spin, 7), 10'000U);
-  EXPECT_EQ(choose_least({}, 7), 7U);
-  EXPECT_EQ(choose_tuning({}, {spin}).spin, 20us);
-  EXPECT_EQ(choose_tuning({}, {}), Tuning());
+TEST(TuningChoice, ASpinIsAWakeUpLongOrWhatARoundNeeds) {
+  Curve spin{"spin", {{0, 30'900}, {10'000, 520}, {25'000, 502}, {50'000, 500}}};
+  auto asleep = [](double ns) { return Curve{"asleep", {{0, ns}}}; };
+  EXPECT_EQ(choose_spin(spin, asleep(40'500), 1us), 40us);
+  EXPECT_EQ(choose_spin(spin, asleep(600), 1us), 10us);
+  EXPECT_EQ(choose_spin(spin, asleep(100), 1us), 10us);
+  EXPECT_EQ(choose_spin(spin, asleep(1e9), 1us), 200us);
+  EXPECT_EQ(choose_spin({"spin", {{0, 500}}}, asleep(100), 1us), 5us);
+  EXPECT_EQ(choose_spin({}, {}, 1us), 1us);
+  EXPECT_EQ(choose_tuning({}, {spin, asleep(40'500)}).spin, 40us);
+  EXPECT_EQ(choose_tuning({}, {spin}), Tuning());
 }
 
 TEST(TuningChoice, WhateverTheCurvesTheValuesAreWithinBounds) {
@@ -86,7 +91,7 @@ TEST(TuningChoice, WhateverTheCurvesTheValuesAreWithinBounds) {
   for (int run = 0; run < 200; ++run) {
     std::vector<Curve> curves;
     for (const auto* name : {Names::kEager, Names::kAnnounced, Names::kCopied, Names::kRegistered,
-                             Names::kChunk, Names::kInFlight, Names::kSpin}) {
+                             Names::kChunk, Names::kInFlight, Names::kSpin, Names::kAsleep}) {
       curves.push_back({name, {}});
       bool counts = name == std::string_view(Names::kInFlight);
       bool spins = name == std::string_view(Names::kSpin);

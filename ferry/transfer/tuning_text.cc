@@ -91,9 +91,8 @@ json json_of(const Curve& curve) {
 
 std::string TuningEntry::to_text() const {
   const auto& tuning = found.tuning;
-  json all = {{"format", kFormat},     {"host", path.host},
-              {"other_host", path.other_host}, {"provider", path.provider},
-              {"when", when},          {"where", where}};
+  json all = {{"format", kFormat},         {"host", path.host}, {"other_host", path.other_host},
+              {"provider", path.provider}, {"when", when},      {"where", where}};
   all["tuning"] = {{"eager_threshold", tuning.eager_threshold},
                    {"copy_up_to", tuning.copy_up_to},
                    {"chunk_bytes", tuning.chunk_bytes},

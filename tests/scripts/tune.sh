@@ -22,7 +22,7 @@ expect() {
 
 expect 0 'nothing is kept in' "$bin/ferry" tune --show
 expect 0 'eager threshold' "$bin/ferry" tune --provider shm,tcp --seconds 0.3
-for curve in 'message +eager +announced' 'message +copied +registered' '4 MiB by chunks of' 'chunks at once' 'spin'; do
+for curve in 'message +eager +announced' 'message +copied +registered' '4 MiB by chunks of' 'chunks at once' '64 B, spin' 'asleep at once'; do
   grep -Eq "$curve" "$out" || { echo "no curve '$curve': $(cat "$out")"; exit 1; }
 done
 expect 0 '^tcp within this host, measured' "$bin/ferry" tune --show
@@ -32,7 +32,7 @@ expect 0 '^shm within this host' "$bin/ferry" tune --show --provider shm
 import json, sys
 tunings = json.load(sys.stdin)["tunings"]
 assert sorted(one["provider"] for one in tunings) == ["shm", "tcp"], tunings
-assert all(len(one["curves"]) == 7 for one in tunings), tunings'
+assert all(len(one["curves"]) == 8 for one in tunings), tunings'
 
 # A broken file is as if it were not there, with one line that says so.
 for file in "$FERRY_TUNING"/shm-*.json; do echo '{' >"$file"; done
