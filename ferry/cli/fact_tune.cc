@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 constexpr auto kTunePatience = 60s;
 
 void calibrate_and_keep(Device& device, Channel& channel, double seconds) {
-  const transfer::CalibrateOptions options{Nanos(static_cast<std::int64_t>(seconds * 1e9))};
+  const transfer::CalibrateOptions options{Nanos(static_cast<std::int64_t>(seconds * 1e9)),
+                                           kTunePatience / 2};
   const auto found =
       need(transfer::calibrate(device, channel, options, Deadline::after(kTunePatience)));
   const transfer::TuningCache cache(transfer::TuningCache::default_folder());

@@ -14,10 +14,8 @@ using transfer::TuningCache;
 using transfer::TuningEntry;
 using transfer::TuningPath;
 
-// A calibration takes as long as it is given, and up to three times that on slow paths.
-Deadline tuning_limit(const TunePeer& options) {
-  return Deadline::after(Nanos(static_cast<std::int64_t>((options.seconds * 4 + 30) * 1e9)));
-}
+constexpr auto kMostTuning = std::chrono::seconds(60);  // on a slow path
+constexpr auto kPeerPatience = std::chrono::seconds(30);
 
 Result<Device> open_to_tune(const TunePeer& options, const std::string& listen) {
   auto setting = device_options(options.peer);
@@ -28,8 +26,10 @@ Result<Device> open_to_tune(const TunePeer& options, const std::string& listen) 
 
 Result<TuningEntry> tune_over(Device& device, Channel& channel, const TunePeer& options,
                               const TuningCache& cache) {
-  const transfer::CalibrateOptions time{Nanos(static_cast<std::int64_t>(options.seconds * 1e9))};
-  const auto found = FERRY_TRY(transfer::calibrate(device, channel, time, tuning_limit(options)));
+  const transfer::CalibrateOptions time{Nanos(static_cast<std::int64_t>(options.seconds * 1e9)),
+                                        kMostTuning};
+  const auto limit = Deadline::after(kMostTuning + kPeerPatience);
+  const auto found = FERRY_TRY(transfer::calibrate(device, channel, time, limit));
   const auto path = TuningPath::of(channel);
   FERRY_TRY(cache.store(path, found));
   // The end that is through first must not take the other's channel away.

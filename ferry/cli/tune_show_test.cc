@@ -19,9 +19,9 @@ TuningEntry sample_entry() {
   entry.when = "2026-01-31T12:00:00Z";
   entry.where = "machine";
   entry.found.tuning.eager_threshold = 2048;
-  entry.found.curves = {{"eager", {{1024, 1000}, {2048, 2000}, {4096, 9000}}},
-                        {"announced", {{1024, 4000}, {2048, 4000}, {4096, 4000}}},
-                        {"chunk", {{131072, 5e6}, {524288, 4e6}}}};
+  entry.found.curves = {{"eager", {{1024, 1000}, {2048, 2000}, {4096, 9000}}, 0},
+                        {"announced", {{1024, 4000}, {2048, 4000}, {4096, 4000}}, 0},
+                        {"chunk", {{131072, 5e6}, {524288, 4e6}}, 0}};
   return entry;
 }
 

@@ -130,7 +130,7 @@ Result<Calibration> calibrate(fabric::Device& device, fabric::Channel& channel,
                               CalibrateOptions options, Deadline deadline) {
   CalibrationEnd end(device, channel, deadline);
   if (!leads_calibration(device, channel)) return follow_calibration(end);
-  return CalibrationLead(end, default_tuning(channel.provider()), options.time).run();
+  return CalibrationLead(end, default_tuning(channel.provider()), options).run();
 }
 
 }  // namespace ferry::transfer

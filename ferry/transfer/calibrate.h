@@ -8,6 +8,8 @@ namespace ferry::transfer {
 struct CalibrateOptions {
   // How long rounds are measured. Opening what they need comes on top: some tens of milliseconds.
   Nanos time = std::chrono::milliseconds(300);
+  // A slow path may need longer; what was not measured by then keeps its defaults.
+  Nanos at_most = std::chrono::seconds(1);
 };
 
 // Measures the path together with the peer, which calls the same, and chooses the values. Both get

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ferry/transfer/calibrate.h"
 #include "ferry/transfer/mailbox.h"
 #include "ferry/transfer/tuning.h"
 
@@ -73,8 +74,8 @@ struct CalibrateProbe {
 // The end that leads: opens mailboxes, sends rounds, collects curves.
 class CalibrationLead {
  public:
-  CalibrationLead(CalibrationEnd& end, const Tuning& defaults, Nanos time)
-      : end_(end), defaults_(defaults), time_(time) {}
+  CalibrationLead(CalibrationEnd& end, const Tuning& defaults, const CalibrateOptions& options)
+      : end_(end), defaults_(defaults), options_(options) {}
   Result<Calibration> run();
 
  private:
@@ -95,7 +96,7 @@ class CalibrationLead {
 
   CalibrationEnd& end_;
   const Tuning defaults_;
-  const Nanos time_;
+  const CalibrateOptions options_;
   Deadline late_;  // then the rest keeps its defaults
   Calibration found_;
   std::vector<std::byte> ordinary_;

@@ -27,7 +27,6 @@ constexpr std::uint64_t kSmallBytes = 64;
 constexpr Nanos kPatientSpin = 1ms;  // where the spin is not what is measured
 constexpr int kLeastPasses = 3;
 constexpr double kUsualPasses = 6;
-constexpr double kLate = 3;  // times the time: the rest keeps its defaults
 constexpr double kMostRounds = 200;
 
 double middle_of(std::vector<double> values) {
@@ -36,11 +35,19 @@ double middle_of(std::vector<double> values) {
   return *middle;
 }
 
+// As a share. Rounds are taken by turns, so the halves are apart in time.
+double difference_of_halves(const std::vector<double>& taken) {
+  if (taken.size() < 2) return 1;
+  auto middle = taken.begin() + static_cast<std::ptrdiff_t>(taken.size() / 2);
+  auto first = middle_of({taken.begin(), middle});
+  auto second = middle_of({middle, taken.end()});
+  return std::max(first, second) / std::min(first, second) - 1;
+}
+
 }  // namespace
 
 Result<Calibration> CalibrationLead::run() {
-  late_ =
-      Deadline::after(Nanos(static_cast<std::int64_t>(kLate * static_cast<double>(time_.count()))));
+  late_ = Deadline::after(options_.at_most);
   ordinary_.assign(kLargeBytes, std::byte{1});
   using Step = Status (CalibrationLead::*)();
   for (Step step : {&CalibrationLead::compare_eager, &CalibrationLead::compare_copies,
@@ -134,8 +141,8 @@ Result<std::size_t> CalibrationLead::add_trial(const Tuning& tuning) {
 }
 
 Status CalibrationLead::sweep(std::vector<Probe> probes, double share) {
-  const auto limit =
-      Deadline::after(Nanos(static_cast<std::int64_t>(share * static_cast<double>(time_.count()))));
+  const auto limit = Deadline::after(
+      Nanos(static_cast<std::int64_t>(share * static_cast<double>(options_.time.count()))));
   const auto each =
       Nanos(static_cast<std::int64_t>(static_cast<double>(limit.left().count()) / kUsualPasses /
                                       static_cast<double>(probes.size())));
@@ -183,10 +190,14 @@ Status CalibrationLead::round(Mailbox& box, std::span<const std::byte> message,
 }
 
 void CalibrationLead::keep(const std::vector<Probe>& probes) {
+  std::vector<double> differences;
+  for (const auto& probe : probes) differences.push_back(difference_of_halves(probe.taken));
+  const auto noise = middle_of(differences);
   for (const auto& probe : probes) {
     auto named = [&](const Curve& curve) { return curve.name == probe.curve; };
     auto curve = std::find_if(found_.curves.begin(), found_.curves.end(), named);
-    if (curve == found_.curves.end()) curve = found_.curves.insert(curve, Curve{probe.curve, {}});
+    if (curve == found_.curves.end())
+      curve = found_.curves.insert(curve, Curve{probe.curve, {}, noise});
     curve->points.push_back({probe.at, middle_of(probe.taken)});
   }
   for (auto& curve : found_.curves)

@@ -1,15 +1,16 @@
 #include "ferry/transfer/tuning.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 namespace ferry::transfer {
 
 namespace {
 
+// Shares that count for nothing, also without noise.
 constexpr double kHardlyWorseBySize = 0.01;  // of a threshold's regret, for each size
-constexpr double kHardlyWorse = 1.03;
-constexpr double kSpinHardlyWorse = 1.05;
+constexpr double kHardlyWorse = 0.03;
+constexpr double kSpinHardlyWorse = 0.05;
 constexpr Nanos kShortestSpin = std::chrono::microseconds(5);
 constexpr double kLongestSpin = 200e3;  // nanoseconds
 
@@ -88,7 +89,10 @@ std::uint64_t choose_threshold(const Curve& small, const Curve& large, std::uint
       least = here;
     }
   }
-  auto slack = kHardlyWorseBySize * static_cast<double>(sizes.size());
+  // What is random partly evens out in a sum.
+  auto count = static_cast<double>(sizes.size());
+  auto noise = std::max(small.noise, large.noise);
+  auto slack = std::max(kHardlyWorseBySize * count, noise * std::sqrt(count));
   return regret(sizes, usual) <= least + slack ? usual : best;
 }
 
@@ -96,7 +100,8 @@ std::uint64_t choose_value(const Curve& curve, std::uint64_t usual) {
   const auto* best = best_of(curve);
   if (best == nullptr) return usual;
   for (const auto& point : curve.points)
-    if (point.at == usual && point.ns <= best->ns * kHardlyWorse) return usual;
+    if (point.at == usual && point.ns <= best->ns * (1 + std::max(kHardlyWorse, curve.noise)))
+      return usual;
   return best->at;
 }
 
@@ -106,7 +111,8 @@ Nanos choose_spin(const Curve& spin, const Curve& asleep, Nanos usual) {
   if (best == nullptr || sleeper == nullptr) return usual;
   auto least = best->at;
   for (const auto& point : spin.points)
-    if (point.ns <= best->ns * kSpinHardlyWorse) least = std::min(least, point.at);
+    if (point.ns <= best->ns * (1 + std::max(kSpinHardlyWorse, spin.noise)))
+      least = std::min(least, point.at);
   auto wake_up = std::clamp(sleeper->ns - best->ns, 0.0, kLongestSpin);
   return std::max({kShortestSpin, Nanos(static_cast<std::int64_t>(wake_up)),
                    Nanos(static_cast<std::int64_t>(least))});

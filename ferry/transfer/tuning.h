@@ -49,6 +49,8 @@ struct Curve {
   };
   std::string name;
   std::vector<Point> points;
+  // How far two halves of the same measurement differed, as a share: gains below it mean nothing.
+  double noise = 0;
   friend bool operator==(const Curve&, const Curve&) = default;
 };
 

@@ -27,7 +27,7 @@ class TuningFiles : public ::testing::Test {
     Calibration found;
     found.tuning.eager_threshold = threshold;
     found.tuning.chunks_in_flight = 2;
-    found.curves = {{"eager", {{1024, 500}, {2048, 700}}}, {"announced", {{1024, 800}}}};
+    found.curves = {{"eager", {{1024, 500}, {2048, 700}}, 0.05}, {"announced", {{1024, 800}}, 0}};
     return found;
   }
   TuningCache cache() const { return TuningCache(folder_); }

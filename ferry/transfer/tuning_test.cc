@@ -15,7 +15,7 @@ const std::vector<std::uint64_t> kSizes = {kKi,      2 * kKi,  4 * kKi, 8 * kKi,
 
 // fixed + per_byte * size
 Curve line(const char* name, double fixed, double per_byte) {
-  Curve curve{name, {}};
+  Curve curve{name, {}, 0};
   for (auto size : kSizes)
     curve.points.push_back({size, fixed + per_byte * static_cast<double>(size)});
   return curve;
@@ -46,6 +46,19 @@ TEST(TuningChoice, OneOutlierAwayFromTheCrossingDoesNotMoveAThreshold) {
   }
 }
 
+TEST(TuningChoice, AGainBelowTheNoiseMeansNothing) {
+  auto eager = line("eager", 1000, 0.1);
+  auto announced = line("announced", 3000, 0);
+  EXPECT_EQ(choose_threshold(eager, announced, 8 * kKi), 16 * kKi);
+  eager.noise = 0.2;
+  EXPECT_EQ(choose_threshold(eager, announced, 8 * kKi), 8 * kKi);
+  EXPECT_EQ(choose_threshold(eager, announced, 0), 16 * kKi);  // this is more than noise
+  Curve chunk{"chunk", {{1, 110}, {2, 100}}, 0.05};
+  EXPECT_EQ(choose_value(chunk, 1), 2U);
+  chunk.noise = 0.15;
+  EXPECT_EQ(choose_value(chunk, 1), 1U);
+}
+
 TEST(TuningChoice, NoiseCostsLittle) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> noise(1, 0.1);
@@ -64,7 +77,7 @@ TEST(TuningChoice, NoiseCostsLittle) {
 }
 
 TEST(TuningChoice, AValueIsTheBestUnlessTheUsualIsAsGood) {
-  Curve curve{"chunk", {{1, 300}, {2, 200}, {4, 100}, {8, 102}}};
+  Curve curve{"chunk", {{1, 300}, {2, 200}, {4, 100}, {8, 102}}, 0};
   EXPECT_EQ(choose_value(curve, 1), 4U);
   EXPECT_EQ(choose_value(curve, 8), 8U);
   EXPECT_EQ(choose_value(curve, 16), 4U);
@@ -72,13 +85,13 @@ TEST(TuningChoice, AValueIsTheBestUnlessTheUsualIsAsGood) {
 }
 
 TEST(TuningChoice, ASpinIsAWakeUpLongOrWhatARoundNeeds) {
-  Curve spin{"spin", {{0, 30'900}, {10'000, 520}, {25'000, 502}, {50'000, 500}}};
-  auto asleep = [](double ns) { return Curve{"asleep", {{0, ns}}}; };
+  Curve spin{"spin", {{0, 30'900}, {10'000, 520}, {25'000, 502}, {50'000, 500}}, 0};
+  auto asleep = [](double ns) { return Curve{"asleep", {{0, ns}}, 0}; };
   EXPECT_EQ(choose_spin(spin, asleep(40'500), 1us), 40us);
   EXPECT_EQ(choose_spin(spin, asleep(600), 1us), 10us);
   EXPECT_EQ(choose_spin(spin, asleep(100), 1us), 10us);
   EXPECT_EQ(choose_spin(spin, asleep(1e9), 1us), 200us);
-  EXPECT_EQ(choose_spin({"spin", {{0, 500}}}, asleep(100), 1us), 5us);
+  EXPECT_EQ(choose_spin({"spin", {{0, 500}}, 0}, asleep(100), 1us), 5us);
   EXPECT_EQ(choose_spin({}, {}, 1us), 1us);
   EXPECT_EQ(choose_tuning({}, {spin, asleep(40'500)}).spin, 40us);
   EXPECT_EQ(choose_tuning({}, {spin}), Tuning());
@@ -92,7 +105,7 @@ TEST(TuningChoice, WhateverTheCurvesTheValuesAreWithinBounds) {
     std::vector<Curve> curves;
     for (const auto* name : {Names::kEager, Names::kAnnounced, Names::kCopied, Names::kRegistered,
                              Names::kChunk, Names::kInFlight, Names::kSpin, Names::kAsleep}) {
-      curves.push_back({name, {}});
+      curves.push_back({name, {}, 0});
       bool counts = name == std::string_view(Names::kInFlight);
       bool spins = name == std::string_view(Names::kSpin);
       for (std::uint64_t at : counts  ? std::vector<std::uint64_t>{1, 2, 4, 8}

@@ -31,6 +31,12 @@ class Taker {
     if (text.size() > kLongestWord) return miss(name), "";
     return text;
   }
+  double share(const json& object, const char* name) {
+    const auto* value = find(object, name);
+    if (value != nullptr && value->is_number() && value->get<double>() >= 0)
+      return value->get<double>();
+    return miss(name), 0;
+  }
   const json& list(const json& object, const char* name, std::size_t most) {
     static const json kNone = json::array();
     const auto* value = find(object, name);
@@ -72,6 +78,7 @@ Tuning take_tuning(Taker& taker, const json& all) {
 Curve take_curve(Taker& taker, const json& from) {
   Curve curve;
   curve.name = taker.word(from, "name");
+  curve.noise = taker.share(from, "noise");
   for (const auto& point : taker.list(from, "points", kMostPoints)) {
     bool good = point.is_array() && point.size() == 2 && point[0].is_number_unsigned() &&
                 point[1].is_number() && std::isfinite(point[1].get<double>());
@@ -84,7 +91,7 @@ Curve take_curve(Taker& taker, const json& from) {
 json json_of(const Curve& curve) {
   auto points = json::array();
   for (const auto& point : curve.points) points.push_back({point.at, std::round(point.ns)});
-  return {{"name", curve.name}, {"points", points}};
+  return {{"name", curve.name}, {"noise", std::round(curve.noise * 1e4) / 1e4}, {"points", points}};
 }
 
 }  // namespace

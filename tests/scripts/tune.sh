@@ -44,6 +44,7 @@ expect 0 'nothing is kept' "$bin/ferry" tune --show
 
 # Two ends that find each other.
 export FERRY_SECRET='a secret of this test'
+: >"$folder/listener"
 "$bin/ferry" tune --listen 127.0.0.1:0 --provider tcp --seconds 0.2 >"$folder/listener" 2>&1 &
 listener=$!
 for _ in {1..200}; do
