@@ -191,6 +191,7 @@ Status CalibrationLead::round(Mailbox& box, std::span<const std::byte> message,
 
 void CalibrationLead::keep(const std::vector<Probe>& probes) {
   std::vector<double> differences;
+  differences.reserve(probes.size());
   for (const auto& probe : probes) differences.push_back(difference_of_halves(probe.taken));
   const auto noise = middle_of(differences);
   for (const auto& probe : probes) {
