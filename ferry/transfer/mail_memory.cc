@@ -6,9 +6,6 @@
 
 namespace ferry::transfer {
 
-namespace {
-}  // namespace
-
 // The parts that lie in buffers of ours keep those from being used anew.
 void MailCore::share_all(MailOutgoing& out) {
   for (const auto& part : out.parts) {
