@@ -47,7 +47,9 @@ TEST(CommandLine, HelpAndVersionSucceedOnStandardOutput) {
 TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
   const auto top = say({"blah"});
   EXPECT_EQ(top.status, kCannotRun);
-  EXPECT_THAT(top.err, HasSubstr("unknown subcommand 'blah'; it is one of doctor, tune, bench\n"));
+  EXPECT_THAT(
+      top.err,
+      HasSubstr("unknown subcommand 'blah'; it is one of doctor, tune, train, explain, bench\n"));
   const auto below = say({"bench", "blah"});
   EXPECT_EQ(below.status, kCannotRun);
   EXPECT_THAT(below.err,
@@ -57,7 +59,7 @@ TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
 TEST(CommandLine, NothingAtAllNamesTheSubcommands) {
   const auto said = say({});
   EXPECT_EQ(said.status, kCannotRun);
-  EXPECT_THAT(said.err, HasSubstr("a subcommand is missing: doctor, tune, bench"));
+  EXPECT_THAT(said.err, HasSubstr("a subcommand is missing: doctor, tune, train, explain, bench"));
 }
 
 TEST(CommandLine, EveryUsageErrorHasTheSameStatus) {
