@@ -101,6 +101,7 @@ Transfer Channel::write(std::span<const std::byte> local, const RemoteAt& remote
   request.offset = remote.offset;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
+  request.pace = options.pace;
   if (!fits(request, Rights::kWrite))
     return refused(request, check(request, Rights::kWrite).error());
   return post(request);
@@ -170,6 +171,7 @@ Transfer Channel::write_flagged(std::span<const std::byte> local, const RemoteAt
   request.flag = &word;
   request.deadline = options.deadline;
   request.callback = std::move(options.callback);
+  request.pace = options.pace;
   if (!fits(request, Rights::kWrite))
     return refused(request, check(request, Rights::kWrite).error());
   if (auto status = check_flag(flag); !status) return refused(request, status.error());

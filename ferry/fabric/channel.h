@@ -19,6 +19,7 @@ class ChannelCore;
 struct OpOptions {
   Deadline deadline{};
   Callback callback{};
+  Pace pace = Pace::kPrompt;  // of writes, also flagged ones
 };
 
 enum class Direction : std::uint8_t { kWrite, kRead };

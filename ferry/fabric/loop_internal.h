@@ -102,6 +102,13 @@ class Loop {
     users_.store(users_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
+  // For whoever leaves work to those who make progress here: whether one of them sleeps, or is
+  // about to without having seen it. They say that they sleep, then arm their sources.
+  bool anybody_asleep() const {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    return bell_.load(std::memory_order_relaxed)->any_sleepers.load(std::memory_order_relaxed) != 0;
+  }
+
   // Wakes sleepers so that they look again: for whoever changed what they wait for elsewhere.
   void notify();
   // The eventfd that remote writers write to when Bell says somebody sleeps.

@@ -41,6 +41,7 @@ struct Request {
   std::uint64_t compare = 0;   // kCompareSwap: expected value
   Deadline deadline;  // 0: Options::operation_deadline from now, filled in by OperationPool::make()
   Callback callback;  // may be empty; moved away by post() when it takes the request on
+  Pace pace = Pace::kPrompt;
 };
 
 enum class OpState : std::uint32_t { kPending = 0, kDone = 1, kFailed = 2 };

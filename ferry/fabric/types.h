@@ -73,6 +73,13 @@ enum class WaitMode : std::uint8_t {
   kSleep,     // sleep at once
 };
 
+// How much an operation hurries. A hint: providers that gain nothing by waiting do not wait.
+enum class Pace : std::uint8_t {
+  kPrompt,   // leaves at once, and its end is told at once
+  kLateEnd,  // leaves at once; nobody waits for its end, which may be told some milliseconds late
+  kLate,     // also leaves late, with what is posted next on the channel, within milliseconds
+};
+
 // Whether a 64-bit word of this process, aligned to 8, is at least `value`, wrapping like a
 // sequence number. Bytes written before the flag was are seen after.
 inline bool flag_reached(const std::byte* word, std::uint64_t value) {

@@ -67,8 +67,9 @@ class Landing {
     return expected_++;
   }
   // The sender may use the slot of that tensor again. Any thread; once for each tensor.
-  Status acknowledge(std::uint32_t slot, std::uint64_t sequence) const {
-    return acknowledgements_[slot].store(sequence);
+  Status acknowledge(std::uint32_t slot, std::uint64_t sequence,
+                     fabric::Pace pace = fabric::Pace::kLateEnd) const {
+    return acknowledgements_[slot].store(sequence, pace);
   }
   // The sender's words, once a tensor was taken.
   const fabric::RemoteRegion& sender_words() const { return sender_words_; }

@@ -66,7 +66,7 @@ void MailCore::close_batch(Batch& batch) {
     writes_ended_.fetch_add(1, std::memory_order_release);
   };
   auto bytes = batch.body.first(MailBatch::kBytes + batch.head.bytes);
-  slot->transfer = launch_.write(bytes, 0, {.deadline = {}, .callback = ended});
+  slot->transfer = launch_.write(bytes, 0, {.callback = ended, .pace = fabric::Pace::kLateEnd});
 }
 
 // Whatever waits and fits goes into one batch.
@@ -177,12 +177,15 @@ Status MailCore::take_record(const MailHead& head, std::span<const std::byte> bo
   return hold_slot(slot, 1);
 }
 
-// The slot is the sender's again when no message in it is held.
+// The slot is the sender's again when no message in it is held. The sender hears of it with what
+// goes that way next, unless it may be short of slots.
 Status MailCore::hold_slot(const MailSlot& slot, int by) {
   auto& holds = slot_holds_[slot.index];
   holds += static_cast<std::uint32_t>(by);
   if (holds != 0 || peer_closed()) return {};
-  return landing_.acknowledge(slot.index, slot.sequence);
+  bool plenty = landing_.expected() - slot.sequence < landing_.layout().slots / 4;
+  return landing_.acknowledge(slot.index, slot.sequence,
+                              plenty ? fabric::Pace::kLate : fabric::Pace::kLateEnd);
 }
 
 void MailCore::watch_landing() {

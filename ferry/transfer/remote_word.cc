@@ -5,9 +5,9 @@ namespace ferry::transfer {
 
 // Nothing of ours is read after the call, so the transfer need not be kept. A failure shows in what
 // comes next on the channel.
-Status RemoteWord::post(std::uint64_t value) const {
-  auto stored = channel_->write_flagged({}, at_, at_, value, {}, notify_);
-  if (stored.poll()) return stored.wait();
+Status RemoteWord::post(std::uint64_t value, fabric::Pace pace) const {
+  auto stored = channel_->write_flagged({}, at_, at_, value, {.pace = pace}, notify_);
+  if (stored.ended()) return stored.wait();
   return {};
 }
 

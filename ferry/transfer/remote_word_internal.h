@@ -16,9 +16,9 @@ class RemoteWord {
   RemoteWord(fabric::Channel& channel, const fabric::RemoteAt& at, std::byte* mapped, bool notify)
       : channel_(&channel), at_(at), mapped_(mapped), notify_(notify) {}
 
-  // kUnavailable if the peer is known to be gone.
-  Status store(std::uint64_t value) const {
-    if (mapped_ == nullptr) return post(value);
+  // kUnavailable if the peer is known to be gone. With Pace::kLate the peer may see it late.
+  Status store(std::uint64_t value, fabric::Pace pace = fabric::Pace::kLateEnd) const {
+    if (mapped_ == nullptr) return post(value, pace);
     return store_mapped(*channel_, mapped_, value, notify_);
   }
   static Status store_mapped(const fabric::Channel& channel, std::byte* word, std::uint64_t value,
@@ -30,7 +30,7 @@ class RemoteWord {
   }
 
  private:
-  Status post(std::uint64_t value) const;
+  Status post(std::uint64_t value, fabric::Pace pace) const;
   static Status gone(const fabric::Channel& channel);
 
   fabric::Channel* channel_ = nullptr;

@@ -135,6 +135,22 @@ TEST_F(Flags, AFlagFollowsAllWritesBeforeIt) {
   }
 }
 
+// Whoever posts late flags and does nothing else: they come all the same, and in order with others.
+TEST_F(Flags, LateFlagsComeByThemselves) {
+  open();
+  auto flag = make_piece(b(), 8);
+  for (int i = 1; i <= rounds(200); ++i) {
+    auto round = static_cast<std::uint64_t>(i);
+    auto pace = i % 5 == 0 ? fabric::Pace::kLateEnd : fabric::Pace::kLate;
+    auto late =
+        ab().write_flagged({}, flag.remote, flag.remote, round, {.deadline = soon(), .pace = pace});
+    if (i % 3 == 0) must(b().wait_flag(flag.data(), round, soon()));
+    if (i % 7 == 0) must(late.wait());
+    if (i % 50 == 0) std::this_thread::sleep_for(5ms);
+  }
+  must(b().wait_flag(flag.data(), static_cast<std::uint64_t>(rounds(200)), soon()));
+}
+
 TEST_F(Flags, FlagsOfOneChannelComeInOrder) {
   open();
   auto first = make_piece(b(), 64);

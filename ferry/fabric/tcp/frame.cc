@@ -29,7 +29,7 @@ const char* problem_of(const Header& header) {
     case FrameType::kFound:
       break;
     case FrameType::kWrite:
-      bits = kFlagged | kNotify;
+      bits = kFlagged | kNotify | kPatient;
       [[fallthrough]];
     case FrameType::kRead:
       limit = kMaxLength;

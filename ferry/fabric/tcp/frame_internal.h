@@ -26,6 +26,7 @@ enum class FrameType : std::uint8_t {
 
 inline constexpr std::uint8_t kFlagged = 1;  // kWrite: a flag is to be stored after the payload
 inline constexpr std::uint8_t kNotify = 2;   // kWrite: wake whoever sleeps until the flag comes
+inline constexpr std::uint8_t kPatient = 4;  // kWrite: nobody waits for word that it is done
 
 inline constexpr std::size_t kHeaderBytes = 80;
 inline constexpr std::uint64_t kMaxLength = std::uint64_t{1} << 48;

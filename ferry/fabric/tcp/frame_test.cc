@@ -54,9 +54,9 @@ TEST(TcpFrame, RefusesOversizedOnes) {
 
 TEST(TcpFrame, RefusesUnknownBitsAndCodes) {
   auto write = of(FrameType::kWrite, 8);
-  write.bits = kFlagged | kNotify;
+  write.bits = kFlagged | kNotify | kPatient;
   EXPECT_EQ(problem_of(write), nullptr);
-  write.bits = 4;
+  write.bits = 8;
   EXPECT_NE(problem_of(write), nullptr);
   auto read = of(FrameType::kRead, 8);
   read.bits = kFlagged;

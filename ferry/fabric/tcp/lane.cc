@@ -17,6 +17,12 @@ namespace {
 // Bytes that one lane may receive before the others get their turn.
 constexpr std::size_t kReceiveBudget = std::size_t{1} << 20;
 constexpr std::uint64_t kWakeAtMost = 128 * 1024;
+// Requests that wait for another to leave with.
+constexpr std::uint32_t kMostLate = 4;
+// What is late is sent after so many fruitless looks at the socket, some 50 us; a fruitful one may
+// take much longer.
+constexpr unsigned kLateLooks = 128;
+constexpr unsigned kFruitful = 8;
 
 Header header_of(const Request& request) {
   Header header;
@@ -28,8 +34,9 @@ Header header_of(const Request& request) {
   switch (request.verb) {
     case Verb::kWrite:
       header.type = static_cast<std::uint8_t>(FrameType::kWrite);
+      if (request.pace != Pace::kPrompt) header.bits |= kPatient;
       if (request.flag == nullptr) break;
-      header.bits = request.flag->notify ? kFlagged | kNotify : kFlagged;
+      header.bits |= request.flag->notify ? kFlagged | kNotify : kFlagged;
       header.flag_key = request.flag->region.key;
       header.flag_epoch = request.flag->region.epoch;
       header.flag_offset = request.flag->offset;
@@ -110,16 +117,26 @@ Transfer TcpLane::post(Request& request) {
   Operation* op = operations_.make(request, *this);
   op->scratch<Job>() = job;
   source_.pending().fetch_add(1, std::memory_order_relaxed);
-  if (!sender_.queue(op)) {
+  bool late = request.verb == Verb::kWrite && request.pace == Pace::kLate;
+  if (!sender_.queue(op, late)) {
     protocol_.finish(op, tl::unexpected<Error>(cause()));
     return Transfer::pending(op);
   }
+  if (late && may_leave_late()) return Transfer::pending(op);
   auto outcome = sender_.kick(false);
   bool go_on = outcome == Sender::Outcome::kMore;
   if (go_on || !hot_.load(std::memory_order_relaxed)) source_.call(*this);
   // A socket that is not full sends no event: the loop has to be told to go on.
   if (go_on) loop().notify();
   return Transfer::pending(op);
+}
+
+// What is queued leaves with what is posted next, or when whoever makes progress finds it old. If
+// all of them sleep, nobody would. Whoever goes to sleep says so first and looks for it then.
+bool TcpLane::may_leave_late() {
+  if (sender_.late() >= kMostLate) return false;
+  if (!hot_.load(std::memory_order_relaxed)) source_.call(*this);
+  return !loop().anybody_asleep();
 }
 
 Error TcpLane::cause() {
@@ -141,6 +158,7 @@ void TcpLane::close(const Error& cause) {
   loop().with_token([&] {
     // A peer that has just left may have sent word of what it did before.
     if (!shut_ && socket_) receive_on_loop();
+    if (!shut_ && socket_ && sender_.late() != 0) sender_.kick(false);
     shut_on_loop(cause, true);
   });
 }
@@ -195,7 +213,7 @@ void TcpLane::ready_on_loop(std::uint32_t epoll_events) {
 
 void TcpLane::arm_on_loop() {
   if (shut_) return;
-  if (sender_.debt() != 0) sender_.pay_debt();
+  if (sender_.debt() != 0 || sender_.late() != 0) sender_.pay_debt();
   wake_at_on_loop(receiver_.remaining());
 }
 
@@ -211,13 +229,22 @@ int TcpLane::progress_on_loop() {
   if (shut_) return 0;
   int work = receive_on_loop();
   if (shut_) return 1;
-  if (sender_.blocked() || sender_.has_backlog()) {
+  if (sender_.blocked() || sender_.has_prompt_backlog()) {
     auto outcome = sender_.kick(true);
     if (outcome == Sender::Outcome::kSent || outcome == Sender::Outcome::kMore) ++work;
   }
-  // Acknowledgements ride on what the user sends next; if nothing comes, they go alone.
+  // Acknowledgements ride on what the user sends next; if nothing comes, they go alone: soon if
+  // somebody waits for them, else late.
   bool urgent = protocol_.take_urgent();
-  if ((work == 0 || urgent) && sender_.debt() != 0) sender_.pay_debt();
+  if (sender_.debt() == 0 && sender_.late() == 0) {
+    looks_ = 0;
+    return work;
+  }
+  looks_ += work == 0 ? 1 : kFruitful;
+  if (urgent || looks_ >= kLateLooks || (work == 0 && protocol_.is_waited_for())) {
+    looks_ = 0;
+    sender_.pay_debt();
+  }
   return work;
 }
 

@@ -50,6 +50,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
  private:
   friend class SocketSource;
 
+  bool may_leave_late();
   int receive_on_loop();
   void wake_at_on_loop(std::uint64_t bytes);
   Status take_rest_on_loop(std::span<const std::byte> rest);
@@ -78,6 +79,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   bool ended_ = false;     // the peer's end is closed: read until the end
   int wake_at_ = 1;        // bytes that must have arrived before the socket is called readable
   unsigned idle_ = 0;
+  unsigned looks_ = 0;  // at the socket since something waits to be sent late
   std::uint64_t cookie_ = 0;
   std::atomic<bool> hot_{false};  // written by the token's holder, read by whoever posts
   // Whether the lane is in the source's stack of lanes to look at, which keeps it alive meanwhile.

@@ -70,6 +70,32 @@ class TcpLaneAlone : public ::testing::Test {
     request.deadline = Deadline::after(limit);
     return lane->post(request);
   }
+  Transfer post_late() {
+    Request request;
+    request.local = &word_;
+    request.length = 1;
+    request.deadline = Deadline::after(20s);
+    request.pace = Pace::kLate;
+    return lane->post(request);
+  }
+  // A thread that is always awake at the loop.
+  template <class F>
+  void while_somebody_spins(F&& function) {
+    std::atomic<bool> stop{false};
+    std::atomic<bool> there{false};
+    std::thread spinner([&] {
+      auto look = [&] { return there.store(true), stop.load(); };
+      loops[0]->wait_until(look, Deadline::after(20s), WaitMode::kSpin);
+    });
+    while (!there.load()) std::this_thread::yield();
+    function();
+    stop.store(true);
+    spinner.join();
+  }
+  bool heard_nothing() {
+    Header header;
+    return ::recv(theirs.get(), &header, sizeof header, MSG_DONTWAIT | MSG_PEEK) < 0;
+  }
   static Code code_of(Transfer& transfer) {
     auto status = transfer.wait();
     return status ? Code::kOk : status.error().code();
@@ -107,6 +133,7 @@ class TcpLaneAlone : public ::testing::Test {
   std::shared_ptr<FakeSession> session = std::make_shared<FakeSession>();
   Fd theirs;
   std::shared_ptr<TcpLane> lane;
+  std::byte word_{};
 };
 
 TEST_F(TcpLaneAlone, AWriteEndsWhenThePeerSaysSo) {
@@ -210,6 +237,77 @@ TEST_F(TcpLaneAlone, APeerThatHangsUpBreaksTheLane) {
   theirs.reset();
   EXPECT_EQ(code_of(pending), Code::kUnavailable);
   EXPECT_TRUE(becomes(session->broken, 1));
+}
+
+// Whoever sleeps would not send it: it leaves at once, or when they come to look.
+TEST_F(TcpLaneAlone, ALateWriteLeavesThoughNobodyIsAwake) {
+  std::vector<Transfer> late;
+  for (std::uint64_t id = 1; id <= 20; ++id) {
+    late.push_back(post_late());
+    EXPECT_EQ(hear().id, id);
+    std::byte payload;
+    EXPECT_EQ(::recv(theirs.get(), &payload, 1, MSG_WAITALL), 1);
+    if (id % 3 == 0) std::this_thread::sleep_for(3ms);
+  }
+  say(of(FrameType::kAck, 0, 20));
+  for (auto& transfer : late) EXPECT_EQ(code_of(transfer), Code::kOk);
+}
+
+TEST_F(TcpLaneAlone, ALateWriteLeavesThoughNothingElseIsPosted) {
+  while_somebody_spins([&] {
+    auto late = post_late();
+    auto header = hear();
+    EXPECT_EQ(header.id, 1U);
+    EXPECT_EQ(header.bits, kPatient);
+    say(of(FrameType::kAck, 0, 1));
+    EXPECT_EQ(code_of(late), Code::kOk);
+  });
+}
+
+TEST_F(TcpLaneAlone, LateWritesLeaveBeforeTheOneThatTheyWaitedFor) {
+  // Nothing is received here, so nobody looks at the socket often enough to find them old.
+  loops[0]->with_token([&] {
+    auto first = post_late();
+    auto second = post_late();
+    std::vector<std::byte> bytes(10);
+    auto prompt = post(Verb::kWrite, bytes, 20s);
+    std::vector<std::byte> heard(3 * kHeaderBytes + 12);
+    EXPECT_EQ(::recv(theirs.get(), heard.data(), heard.size(), MSG_WAITALL),
+              static_cast<ssize_t>(heard.size()));
+    Header last;
+    std::memcpy(&last, heard.data() + 2 * (kHeaderBytes + 1), sizeof last);
+    EXPECT_EQ(last.id, 3U);
+    EXPECT_EQ(last.length, 10U);
+    EXPECT_EQ(last.bits, 0);
+  });
+}
+
+TEST_F(TcpLaneAlone, LateWritesLeaveWhenTheLaneIsClosed) {
+  auto late = loops[0]->with_token([&] { return post_late(); });
+  lane->close(fail(Code::kCancelled, "the test closes it").value());
+  EXPECT_EQ(hear().kind(), FrameType::kWrite);
+  EXPECT_EQ(code_of(late), Code::kCancelled);
+}
+
+// The peer's patience is not for ever.
+TEST_F(TcpLaneAlone, WordOfAPatientRequestComesThoughNothingElseIsSent) {
+  GrantTable::Grant wanted;
+  wanted.address = reinterpret_cast<std::uint64_t>(&word_);
+  wanted.length = 1;
+  wanted.rights = Rights::kAll;
+  wanted.peer = GrantTable::kAnyPeer;
+  auto grant = grants->add(wanted).value();
+  auto patient = of(FrameType::kWrite, 1, 0);
+  patient.bits = kPatient;
+  patient.key = grant.key;
+  patient.epoch = grant.epoch;
+  say(patient);
+  EXPECT_EQ(hear().done, 1U);
+  while_somebody_spins([&] {
+    patient.id = 2;
+    say(patient);
+    EXPECT_EQ(hear().done, 2U);
+  });
 }
 
 TEST_F(TcpLaneAlone, ManyThreadsPostAtOnce) {

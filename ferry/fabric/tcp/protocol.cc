@@ -141,14 +141,16 @@ Status Protocol::end_request() {
   }
   // After the answer was queued: see Sender::fill.
   sender_.placed(header_.id);
+  if ((header_.bits & kPatient) == 0) prompt_ = header_.id;
   urgent_ |= sender_.debt() >= kDebtLimit;
   return {};
 }
 
 Status Protocol::end_write() {
   if (refused_) return refuse(*std::exchange(refused_, std::nullopt));
+  bool patient = (header_.bits & kPatient) != 0;
   if ((header_.bits & kFlagged) == 0) {
-    urgent_ = true;
+    urgent_ |= !patient;
     return {};
   }
   // Once more: the flag's grant may have been revoked while the payload arrived.
@@ -157,7 +159,7 @@ Status Protocol::end_write() {
   if (!flag) return refuse(flag.error());
   std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(*flag))
       .store(header_.value, std::memory_order_release);
-  urgent_ |= !sender_.rides();
+  urgent_ |= !patient && !sender_.rides();
   return {};
 }
 

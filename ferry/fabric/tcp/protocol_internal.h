@@ -35,6 +35,8 @@ class Protocol final : public FrameSink {
   bool said_goodbye() const { return goodbye_; }
   // Whether the peer is likely to wait for word of what was just placed; asking forgets it.
   bool take_urgent() { return std::exchange(urgent_, false); }
+  // Whether the peer waits for word of something that it has not been told of.
+  bool is_waited_for() const { return prompt_ > sender_.told(); }
   // Operations are ended through here, so that they are counted.
   void finish(Operation* op, Status status, std::uint64_t value = 0);
 
@@ -65,6 +67,7 @@ class Protocol final : public FrameSink {
   std::byte* to_ = nullptr;         // where the payload goes
   std::optional<Error> refused_{};  // why the request at hand fails
   std::uint64_t last_request_ = 0;  // of the peer's
+  std::uint64_t prompt_ = 0;        // the last of them whose end the peer waits for
   bool goodbye_ = false;
   bool urgent_ = false;
   std::array<char, kMaxReason> reason_{};

@@ -110,6 +110,27 @@ TEST_F(TcpProtocol, StoresTheFlagAfterThePayload) {
   EXPECT_EQ(flag, 77U);
 }
 
+TEST_F(TcpProtocol, KnowsWhetherThePeerWaitsForWord) {
+  auto patient = request(FrameType::kWrite, 0, 8);
+  patient.bits = kPatient;
+  ASSERT_TRUE(feed(patient, 8));
+  EXPECT_FALSE(end->protocol.take_urgent());
+  EXPECT_FALSE(end->protocol.is_waited_for());
+  EXPECT_EQ(end->sender.debt(), 1U);
+  ASSERT_TRUE(feed(request(FrameType::kNop, 0, 0)));
+  EXPECT_TRUE(end->protocol.is_waited_for());
+  EXPECT_EQ(answer().done, 2U);
+  EXPECT_FALSE(end->protocol.is_waited_for());
+  bool urgent = false;
+  for (std::uint64_t i = 0; i < kWindow / 4; ++i) {
+    auto next = request(FrameType::kWrite, 0, 8);
+    next.bits = kPatient;
+    ASSERT_TRUE(feed(next, 8));
+    urgent |= end->protocol.take_urgent();
+  }
+  EXPECT_TRUE(urgent);
+}
+
 TEST_F(TcpProtocol, RefusesWhatWasNotGrantedAndGoesOn) {
   auto unknown = request(FrameType::kWrite, 0, 10);
   unknown.key ^= std::uint64_t{1} << 40;

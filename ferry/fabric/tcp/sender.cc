@@ -32,11 +32,12 @@ Sender::Sender(const GrantTable& grants, Window& window, const Inbox& inbox)
 
 Sender::~Sender() = default;
 
-bool Sender::queue(Operation* op) {
+bool Sender::queue(Operation* op, bool late) {
   LockGuard<SpinLock> guard(lock_);
   if (closed_) return false;
   op->scratch<Job>().turn = ++turns_;
   requests_.push(op);
+  if (late) late_.store(late_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   backlog_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
@@ -112,14 +113,16 @@ Sender::Outcome Sender::pump() {
 }
 
 ssize_t Sender::transmit(std::uint64_t& bytes) {
-  Frame& only = frame(0);
-  if (count_ == 1 && offset_ == 0 && only.total() <= kFlat &&
-      only.header.kind() != FrameType::kReadPart) {
-    // A tiny frame by itself: laying it out flat costs less than a call that gathers two parts.
+  if (offset_ == 0 && batched_ <= kFlat && !has_read_part()) {
+    // Laying out tiny frames flat costs less than a call that gathers parts.
     std::array<std::byte, kFlat> flat;
-    std::memcpy(flat.data(), &only.header, kHeaderBytes);
-    if (only.length != 0) std::memcpy(flat.data() + kHeaderBytes, only.payload, only.length);
-    bytes = only.total();
+    for (std::size_t i = 0; i < count_; ++i) {
+      const Frame& tiny = frame(i);
+      std::memcpy(flat.data() + bytes, &tiny.header, kHeaderBytes);
+      if (tiny.length != 0)
+        std::memcpy(flat.data() + bytes + kHeaderBytes, tiny.payload, tiny.length);
+      bytes += tiny.total();
+    }
     return ::send(fd_, flat.data(), bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
   }
   std::array<iovec, 2 * kBatch> parts;
@@ -129,10 +132,18 @@ ssize_t Sender::transmit(std::uint64_t& bytes) {
   return ::sendmsg(fd_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+// Whose grant has to be looked at once more before its bytes leave.
+bool Sender::has_read_part() {
+  for (std::size_t i = 0; i < count_; ++i)
+    if (frame(i).header.kind() == FrameType::kReadPart) return true;
+  return false;
+}
+
 void Sender::fill() {
   // Before the look at the answers: one that is queued by then was queued before this was stored.
   auto placed = placed_.load(std::memory_order_acquire);
   LockGuard<SpinLock> guard(lock_);
+  late_.store(0, std::memory_order_relaxed);  // whatever does not leave now is in no way special
   bool room = true;
   while (room && count_ < kBatch && batched_ < kBurst) {
     room = answers_first_ ? fill_answer(placed) || fill_request(placed)

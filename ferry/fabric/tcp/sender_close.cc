@@ -37,6 +37,7 @@ bool Sender::collect_expired(std::int64_t now, Chain& out) {
   take_over();
   {
     LockGuard<SpinLock> guard(lock_);
+    late_.store(0, std::memory_order_relaxed);
     for (Chain* chain : {&requests_, &held_}) {
       Chain kept;
       while (Operation* op = chain->pop()) {
@@ -103,6 +104,7 @@ void Sender::close(bool goodbye, Chain& out) {
     for (; answers_head_ != answers_tail_; ++answers_head_)
       answers_[answers_head_ % kWindow].reason.reset();
     backlog_.store(0, std::memory_order_relaxed);
+    late_.store(0, std::memory_order_relaxed);
   }
   for (auto id = window_.done() + 1; id <= window_.last(); ++id) {
     Window::Entry& entry = window_.entry(id);

@@ -71,8 +71,9 @@ class Sender {
 
   void attach(int fd) { fd_ = fd; }
 
-  // Any thread. False when the lane is closed: the operation stays the caller's.
-  bool queue(Operation* op);
+  // Any thread. False when the lane is closed: the operation stays the caller's. One that is
+  // `late` need not be sent before something else is.
+  bool queue(Operation* op, bool late = false);
   // Sends what can be sent. `blocked_too` false leaves a full socket alone.
   Outcome kick(bool blocked_too);
 
@@ -94,6 +95,12 @@ class Sender {
   bool rides() const { return rides_.load(std::memory_order_relaxed); }
   bool blocked() const { return blocked_.load(std::memory_order_relaxed); }
   bool has_backlog() const { return backlog_.load(std::memory_order_relaxed) != 0; }
+  // The same, without what may leave late.
+  bool has_prompt_backlog() const { return backlog_.load(std::memory_order_relaxed) > late(); }
+  // How many requests wait for something to leave with.
+  std::uint32_t late() const { return late_.load(std::memory_order_relaxed); }
+  // The peer knows that its requests up to this one are done.
+  std::uint64_t told() const { return told_.load(std::memory_order_relaxed); }
   // Whether the request was sent to its last byte; waits while another thread is about to say so.
   bool was_sent(std::uint64_t id) const;
 
@@ -122,6 +129,7 @@ class Sender {
   Outcome pump();
   // One system call; `bytes` is what it was given.
   ssize_t transmit(std::uint64_t& bytes);
+  bool has_read_part();
   void fill();
   Operation* next_request() FERRY_REQUIRES(lock_);
   bool has_credit(Operation* op) const;
@@ -163,6 +171,7 @@ class Sender {
   std::uint32_t answers_tail_ FERRY_GUARDED_BY(lock_) = 0;
   bool closed_ FERRY_GUARDED_BY(lock_) = false;
   std::atomic<std::uint32_t> backlog_{0};
+  std::atomic<std::uint32_t> late_{0};  // of the backlog; written under the lock
 
   std::atomic<std::uint64_t> placed_{0};  // of the peer's requests
   std::atomic<std::uint64_t> told_{0};    // and how much of that the peer knows

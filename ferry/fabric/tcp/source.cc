@@ -129,6 +129,7 @@ int SocketSource::try_a_cold_one() {
 }
 
 void SocketSource::arm_on_loop(bool) {
+  answer_calls();
   for (std::size_t i = 0; i < hot_.size(); ++i)
     if (hot_[i] != nullptr) hot_[i]->arm_on_loop();
 }
