@@ -15,6 +15,7 @@ void SpinLock::wait_a_little(int spins) {
 bool SpinBudget::check_clock() {
   constexpr std::int64_t kOthersRan = 20'000;  // 64 pauses and a yield take a few microseconds
   constexpr unsigned kMostTurns = 200;         // of others, before it is plain that this takes long
+  constexpr unsigned kMostCostly = 2;
   if (start_ == 0) {
     start_ = last_ = now_ns();
     gave_way_ = 0;
@@ -27,7 +28,7 @@ bool SpinBudget::check_clock() {
     ++gave_way_;
   }
   last_ = now;
-  return now - start_ < budget_ && gave_way_ < kMostTurns;
+  return now - start_ < budget_ && gave_way_ < (costly_ ? kMostCostly : kMostTurns);
 }
 
 }  // namespace ferry

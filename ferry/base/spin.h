@@ -65,23 +65,29 @@ class FERRY_SCOPED_CAPABILITY LockGuard {
 // How long a waiter spins before it sleeps. Only its own time counts: with more runnable threads
 // than cores, a polite spinner offers its core to the others every few microseconds, which is a far
 // cheaper way to let them bring what it waits for than to sleep and be woken.
+//
+// Where each turn is a system call (`costly`), many spinners would still take the machine from
+// those who have work: they look at the clock more often, and go to sleep when others have run
+// twice.
 class SpinBudget {
  public:
-  explicit SpinBudget(Nanos budget, bool polite = false)
-      : budget_(budget.count()), polite_(polite) {}
+  explicit SpinBudget(Nanos budget, bool polite = false, bool costly = false)
+      : budget_(budget.count()), polite_(polite), costly_(costly) {}
   // True while it pays to spin once more; relaxes the core.
   bool spin_again() {
     cpu_relax();
-    if (++count_ % kCheckEvery != 0) return true;
+    if (++count_ % (costly_ ? kCheckCostly : kCheckEvery) != 0) return true;
     return check_clock();
   }
   void restart() { start_ = 0; }
 
  private:
   static constexpr unsigned kCheckEvery = 64;
+  static constexpr unsigned kCheckCostly = 8;
   bool check_clock();
   std::int64_t budget_;
   bool polite_;
+  bool costly_;
   std::int64_t start_ = 0;
   std::int64_t last_ = 0;
   unsigned count_ = 0;

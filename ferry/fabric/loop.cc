@@ -24,6 +24,9 @@ constexpr std::uint64_t kParkMs = 2;
 constexpr int kIdleMs = 100;
 constexpr int kMostLingering = 1000;
 constexpr std::int64_t kAskNs = 100'000;
+constexpr std::int64_t kSeriesNs = 500'000;
+constexpr int kMostEvents = 64;
+constexpr unsigned kVain = 4;
 
 void full_fence() {
 #if defined(__x86_64__)
@@ -191,18 +194,32 @@ void Loop::notify() {
 
 bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode,
                       std::optional<Nanos> spin) {
+  if (ready()) return true;
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  bool came = wait_here(ready, deadline, mode, spin.value_or(spin_));
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return came;
+}
+
+bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin) {
   constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
   constexpr unsigned kSleepersTurns = 4;  // a microsecond: what has nearly come spares a sleep
-  SpinBudget budget(mode == WaitMode::kSleep ? Nanos(0) : spin.value_or(spin_),
-                    mode == WaitMode::kAdaptive);
+  const bool adaptive = mode == WaitMode::kAdaptive;
+  const bool brief = mode == WaitMode::kSleep ||
+                     (adaptive && vain_spins_.load(std::memory_order_relaxed) >= kVain);
+  SpinBudget budget(brief ? Nanos(0) : spin, adaptive, costly_.load(std::memory_order_relaxed));
   std::int64_t asked = 0;
+  std::int64_t slept = 0;
   for (unsigned turn = 1;; ++turn) {
-    for (int look = 0; look < kLooks; ++look)
-      if (ready()) return true;
+    for (int look = 0; look < kLooks; ++look) {
+      if (!ready()) continue;
+      if (adaptive) learn(slept, brief);
+      return true;
+    }
     int work = work_now();
     note_user();
-    if (turn % 32 == 0 || (mode == WaitMode::kSleep && turn % kSleepersTurns == 0)) {
-      if (ready()) return true;
+    if (turn % 32 == 0 || (brief && turn % kSleepersTurns == 0)) {
+      if (ready()) continue;
       auto now = now_ns();
       if (now >= deadline.ns()) return false;
       tick(now);
@@ -214,10 +231,28 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
       }
     }
     if (work != 0) continue;
-    if (mode == WaitMode::kSleep ? turn % kSleepersTurns != 0 : budget.spin_again()) continue;
-    if (mode != WaitMode::kSpin) sleep_once(ready, deadline);
+    if (brief ? turn % kSleepersTurns != 0 : budget.spin_again()) continue;
+    if (mode == WaitMode::kSpin) {
+      budget.restart();
+      continue;
+    }
+    if (slept == 0) slept = now_ns();
+    sleep_once(ready, deadline);
     budget.restart();
   }
+}
+
+// A waiter whose spins are in vain, because what it waits for takes long, takes the core from those
+// who would bring it. One that sleeps at once spins again when a sleep was as short as a spin.
+void Loop::learn(std::int64_t slept, bool brief) {
+  auto vain = vain_spins_.load(std::memory_order_relaxed);
+  if (slept == 0) {
+    if (vain != 0 && !brief) vain_spins_.store(0, std::memory_order_relaxed);
+    return;
+  }
+  bool in_vain = now_ns() - slept > 2 * spin_.count();
+  vain = in_vain ? std::min(vain + 1, kVain) : 0;
+  vain_spins_.store(vain, std::memory_order_relaxed);
 }
 
 void Loop::tick(std::int64_t now) {
@@ -278,11 +313,15 @@ bool Loop::pending() {
   return any;
 }
 
-int Loop::work_now() { return watches_only_ ? wait_for_events(0) : try_progress(); }
+int Loop::work_now() {
+  if (watches_only_) return wait_for_events(0);
+  int work = ask_always_.load(std::memory_order_relaxed) ? wait_for_events(0) : 0;
+  return work != 0 ? work : try_progress();
+}
 
 int Loop::wait_for_events(int timeout_ms, bool by_sleeper) {
-  epoll_event events[16];
-  int count = epoll_wait(epoll_.get(), events, 16, timeout_ms);
+  epoll_event events[kMostEvents];
+  int count = epoll_wait(epoll_.get(), events, kMostEvents, timeout_ms);
   if (count <= 0) return 0;
   // A rung bell counts as work: a flag may have been stored for a waiter on another loop.
   int work = with_token([&] {
@@ -308,7 +347,7 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
   if (found.source != nullptr) found.source->ready_on_loop(found.cookie, events);
 }
 
-// Questions come in series: the next one is answered without a wake-up.
+// Questions come in series: after the second, the next one is answered without a wake-up.
 void Loop::linger() {
   SpinBudget budget(spin_ * 2, true);
   for (int answered = 0; answered < kMostLingering && budget.spin_again();) {
@@ -321,12 +360,14 @@ void Loop::linger() {
 void Loop::poller() {
   ::prctl(PR_SET_NAME, name_.c_str());
   std::uint32_t users_before = users_.load(std::memory_order_relaxed);
+  std::int64_t answered = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     tick(now_ns());
     auto users = users_.load(std::memory_order_relaxed);
-    if (epoll_sleepers_.load(std::memory_order_relaxed) != 0 ||
+    if (waiters_.load(std::memory_order_relaxed) != 0 ||
         std::exchange(users_before, users) != users) {
-      // A user thread makes the progress; stay out of its way, and look again soon.
+      // A user thread makes the progress, as soon as it gets a core: stay out of its way, and look
+      // again soon.
       timespec nap{0, static_cast<long>(kParkMs * 1'000'000)};
       ::nanosleep(&nap, nullptr);
       continue;
@@ -336,7 +377,10 @@ void Loop::poller() {
     int work = 0;
     if (nothing_to_do(true))
       work = wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);
-    if (work != 0 && watches_only_) linger();
+    if (work != 0 && watches_only_) {
+      if (now_ns() - answered < kSeriesNs) linger();
+      answered = now_ns();
+    }
     bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
   }
 }

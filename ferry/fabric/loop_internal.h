@@ -109,6 +109,13 @@ class Loop {
     return bell_.load(std::memory_order_relaxed)->any_sleepers.load(std::memory_order_relaxed) != 0;
   }
 
+  // Whether waiters ask the watched fds at every turn, for sources with too many of them to try.
+  // With the token.
+  void ask_always_on_loop(bool on) { ask_always_.store(on, std::memory_order_relaxed); }
+  // Whether a turn of a waiter is a system call, so that it is not to spin for long where others
+  // need the core. With the token.
+  void costly_turns_on_loop(bool on) { costly_.store(on, std::memory_order_relaxed); }
+
   // Wakes sleepers so that they look again: for whoever changed what they wait for elsewhere.
   void notify();
   // The eventfd that remote writers write to when Bell says somebody sleeps.
@@ -138,6 +145,8 @@ class Loop {
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
   int wait_for_events(int timeout_ms, bool by_sleeper = false);
   int work_now();
+  bool wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin);
+  void learn(std::int64_t slept, bool brief);
   void linger();
   void handle(std::uint64_t which, std::uint32_t events);
 
@@ -145,6 +154,9 @@ class Loop {
   std::string name_;
   Nanos spin_{};
   bool watches_only_ = false;
+  std::atomic<bool> ask_always_{false};
+  std::atomic<bool> costly_{false};
+  std::atomic<unsigned> vain_spins_{0};  // waits in a row that were much longer than a spin
   Fd epoll_;
   Fd event_;
   Bell private_bell_;
@@ -160,7 +172,8 @@ class Loop {
   std::atomic<bool> sleeper_taken_{false};
   std::atomic<std::uint32_t> futex_sleepers_{0};
   std::atomic<std::uint32_t> generation_{0};
-  std::atomic<std::uint32_t> users_{0};  // goes up while user threads make progress here
+  std::atomic<std::uint32_t> users_{0};    // goes up while user threads make progress here
+  std::atomic<std::uint32_t> waiters_{0};  // user threads inside wait_until()
   Loop* other_ = nullptr;
   std::atomic<std::uint32_t> tell_others_{0};
   std::atomic<bool> stop_{false};

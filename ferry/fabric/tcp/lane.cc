@@ -225,9 +225,9 @@ void TcpLane::wake_at_on_loop(std::uint64_t bytes) {
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
 }
 
-int TcpLane::progress_on_loop() {
+int TcpLane::progress_on_loop(bool try_socket) {
   if (shut_) return 0;
-  int work = receive_on_loop();
+  int work = try_socket || readable_ ? receive_on_loop() : 0;
   if (shut_) return 1;
   if (sender_.blocked() || sender_.has_prompt_backlog()) {
     auto outcome = sender_.kick(true);

@@ -36,8 +36,9 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   const Capabilities& capabilities() const override { return what_it_can(); }
   bool up() const override { return up_.load(std::memory_order_acquire); }
 
-  // Receives and sends what there is; returns how much was done.
-  int progress_on_loop();
+  // Receives and sends what there is; returns how much was done. Unless it is to try the socket,
+  // it receives only if an event said that there is something.
+  int progress_on_loop(bool try_socket);
   void ready_on_loop(std::uint32_t epoll_events);
   // Acknowledgements that waited for something to ride on leave now.
   void arm_on_loop();

@@ -12,6 +12,8 @@ namespace {
 constexpr unsigned kCool = 512;
 // Fruitless bursts between two tries of a lane that is not hot.
 constexpr unsigned kColdEvery = 8;
+// Lanes that are tried one by one. With more of them it pays to ask epoll which have something.
+constexpr std::size_t kFew = 4;
 }  // namespace
 
 SocketSource::~SocketSource() {
@@ -26,6 +28,7 @@ Status SocketSource::add(std::shared_ptr<TcpLane> lane) {
                         lane->cookie_));
   heat(*lane);
   lanes_.emplace(lane->cookie_, std::move(lane));
+  tell_loop();
   return {};
 }
 
@@ -34,6 +37,12 @@ void SocketSource::remove(TcpLane& lane) {
   loop_.unwatch(lane.socket_.get());
   std::replace(hot_.begin(), hot_.end(), &lane, static_cast<TcpLane*>(nullptr));
   lanes_.erase(lane.cookie_);
+  tell_loop();
+}
+
+void SocketSource::tell_loop() {
+  loop_.costly_turns_on_loop(!lanes_.empty());
+  loop_.ask_always_on_loop(lanes_.size() > kFew);
 }
 
 void SocketSource::heat(TcpLane& lane) {
@@ -101,10 +110,11 @@ int SocketSource::progress_on_loop() {
   answer_calls();
   int work = 0;
   std::size_t kept = 0;
+  bool few = hot_.size() <= kFew;
   for (std::size_t i = 0; i < hot_.size(); ++i) {  // callbacks may make more lanes hot
     TcpLane* lane = hot_[i];
     if (lane == nullptr) continue;
-    int done = lane->progress_on_loop();
+    int done = lane->progress_on_loop(few);
     if (hot_[i] == nullptr) continue;  // it was shut
     work += done;
     lane->idle_ = done != 0 ? 0 : lane->idle_ + 1;
@@ -112,7 +122,7 @@ int SocketSource::progress_on_loop() {
     if (lane->hot_) hot_[kept++] = lane;
   }
   hot_.resize(kept);
-  if (work == 0 && ++idle_ % kColdEvery == 0) work += try_a_cold_one();
+  if (work == 0 && lanes_.size() <= kFew && ++idle_ % kColdEvery == 0) work += try_a_cold_one();
   return work;
 }
 
@@ -123,7 +133,7 @@ int SocketSource::try_a_cold_one() {
   cold_turn_ = found->first + 1;
   if (found->second->hot_) return 0;
   auto lane = found->second;
-  int done = lane->progress_on_loop();
+  int done = lane->progress_on_loop(true);
   if (done != 0) heat(*lane);
   return done;
 }

@@ -18,8 +18,9 @@ namespace ferry::fabric::tcp {
 // The sockets of one loop.
 //
 // Every socket is watched by the loop's epoll, edge-triggered, so that a sleeping loop costs
-// nothing per idle lane. A spinning one does not ask epoll: it tries the hot lanes, those with
-// recent traffic, directly, and the others one at a time now and then.
+// nothing per idle lane. A spinning one that has few lanes does not ask epoll: it tries the hot
+// ones, those with recent traffic, directly, and the others one at a time now and then. With many
+// lanes it asks epoll at every turn, and with many hot ones it tries none that epoll did not name.
 class SocketSource final : public Loop::Source {
  public:
   explicit SocketSource(Loop& loop) : loop_(loop) { loop_.add(this); }
@@ -49,6 +50,7 @@ class SocketSource final : public Loop::Source {
   void call(TcpLane& lane);
 
  private:
+  void tell_loop();
   void answer_calls();
   int try_a_cold_one();
   void answer_quiet();
