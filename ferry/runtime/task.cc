@@ -25,8 +25,8 @@ Result<std::unique_ptr<TaskRunner>> TaskRunner::open(const graph::Partition& par
                                                      const std::string& task,
                                                      Rendezvous& rendezvous, TaskOptions options,
                                                      Deadline deadline) {
-  auto runner = std::unique_ptr<TaskRunner>(
-      new TaskRunner(partition, task, rendezvous, std::move(options)));
+  auto runner =
+      std::unique_ptr<TaskRunner>(new TaskRunner(partition, task, rendezvous, std::move(options)));
   if (runner->parts_.empty())
     return fail(Code::kInvalidArgument, "nothing of the program is on {}", task);
   FERRY_TRY(rendezvous.open(partition, task, deadline));
@@ -85,7 +85,8 @@ Status TaskRunner::run(std::uint64_t first, std::uint64_t last, const Feeder& fe
   std::vector<Status> ended(executors_.size());
   std::vector<std::jthread> others;
   for (std::size_t loop = 1; loop < executors_.size(); ++loop)
-    others.emplace_back([&, loop] { ended[loop] = run_loop(*executors_[loop], first, last, {}, {}); });
+    others.emplace_back(
+        [&, loop] { ended[loop] = run_loop(*executors_[loop], first, last, {}, {}); });
   ended[0] = run_loop(*executors_[0], first, last, feeder, watcher);
   others.clear();
   for (auto& status : ended) FERRY_TRY(std::move(status));

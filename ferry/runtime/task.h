@@ -32,7 +32,8 @@ class TaskRunner {
   // What the step is fed with; valid until the next call.
   using Feeder = std::function<Result<std::vector<Feed>>(std::uint64_t step)>;
   // After each step: what was fetched. A failure ends the run.
-  using Watcher = std::function<Status(std::uint64_t step, std::span<const tensor::Tensor> fetched)>;
+  using Watcher =
+      std::function<Status(std::uint64_t step, std::span<const tensor::Tensor> fetched)>;
   // Runs steps first .. last of all loops; feeder and watcher are for a task with one loop. The
   // first failure of any loop is returned, once all loops have ended.
   Status run(std::uint64_t first, std::uint64_t last, const Feeder& feeder, const Watcher& watcher);
