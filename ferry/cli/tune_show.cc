@@ -22,8 +22,11 @@ using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kPlotWidth = 40;
 
+// As wide as the plots below it.
+std::string plot_head() { return fmt::format("{:<{}}", "time, log scale", kPlotWidth); }
+
 std::string host_text(const std::string& host) {
-  return host == fabric::host_id() ? "this host" : "host " + host.substr(0, 8);
+  return host == fabric::host_id() ? "this host" : fmt::format("host {:.8}", host);
 }
 
 std::string span_text(Nanos span) { return time_text(static_cast<double>(span.count())); }
@@ -60,9 +63,7 @@ std::string threshold_table(const Calibration& found, const char* small, const c
                     plot_line({one.ns, other.ns}, marks, span.least, span.greatest, kPlotWidth),
                     one.at <= threshold ? small : large});
   }
-  return "\n" +
-         render_table({"message", small, large, "time, log scale" + std::string(25, ' '), "used"},
-                      rows);
+  return fmt::format("\n{}", render_table({"message", small, large, plot_head(), "used"}, rows));
 }
 
 // One value: which of them is used.
@@ -76,7 +77,7 @@ std::string value_table(const Calibration& found, const char* name, const std::s
     rows.push_back({text(point.at), time_text(point.ns),
                     plot_line({point.ns}, "*", span.least, span.greatest, kPlotWidth),
                     point.at == chosen ? "used" : ""});
-  return "\n" + render_table({what, "round", "time, log scale" + std::string(25, ' '), ""}, rows);
+  return fmt::format("\n{}", render_table({what, "round", plot_head(), ""}, rows));
 }
 
 std::string count_text(std::uint64_t count) { return std::to_string(count); }
