@@ -94,9 +94,9 @@ int run_command_line(int argc, const char* const* argv) {
 
   int exit_code = 0;
   add_doctor(app, exit_code);
+  add_tune(app, exit_code);
   add_train(app, exit_code);
   add_explain(app, exit_code);
-  add_tune(app, exit_code);
   auto* bench = app.add_subcommand("bench", "Measure, beside the limits and the peers");
   bench->require_subcommand(1);
   add_bench_transfer(*bench, exit_code);
