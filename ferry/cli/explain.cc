@@ -58,6 +58,7 @@ void print_table(const train::JobPlan& plan, const train::JobOptions& job) {
       "{}", render_table(
                 {"tensor", "from", "to", "type and shape", "bytes", "way", "copies", "why"}, rows));
   std::vector<std::string> counts;
+  counts.reserve(ways.size());
   for (const auto& [way, count] : ways) counts.push_back(fmt::format("{} {}", count, way));
   fmt::print("\n{} crossings ({}), {} in each step, and those that vary\n",
              plan.partition.crossings.size(), fmt::join(counts, ", "), size_text(total));

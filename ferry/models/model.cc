@@ -29,6 +29,7 @@ Result<Model> make_model(std::string_view name, const ModelOptions& options) {
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
+  names.reserve(kKnown.size());
   for (const auto& known : kKnown) names.emplace_back(known.name);
   return names;
 }

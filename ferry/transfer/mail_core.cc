@@ -133,12 +133,14 @@ MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& chan
 
 MailCore::~MailCore() {
   room_.leave(*this);
+  constexpr auto kLinger = std::chrono::seconds(2);
   std::uint64_t reads = 0;
   std::uint64_t writes = 0;
+  fabric::Transfer farewell;
   {
     MailGuard guard(*this);
-    // Before any memory goes away, and behind every batch: who sees it has seen all messages.
-    if (!peer_closed()) (void)closed_word_.store(1);
+    // Behind every batch: who sees it has seen all messages.
+    if (!peer_closed()) farewell = closed_word_.start(1, Deadline::after(kLinger));
     auto error = fail(Code::kCancelled, "the mailbox was closed").value();
     for (auto* parcel : reading_) drop_parcel(*parcel, error);
     break_with(error);
@@ -147,8 +149,9 @@ MailCore::~MailCore() {
   }
   auto written = [&] { return writes_ended_.load(std::memory_order_acquire) == writes; };
   auto ended = [&] { return written() && reads_ended_.load(std::memory_order_acquire) == reads; };
+  // Before any memory goes away: a read that finds none means that the mailbox is closed.
+  (void)farewell.wait();
   // What was sent still goes out, unless the peer does not take it at all.
-  constexpr auto kLinger = std::chrono::seconds(2);
   if (!device_.wait_until(written, Deadline::after(kLinger)))
     for (std::uint32_t i = 0; i < peer_.slots; ++i) slots_[i].transfer.cancel();
   constexpr auto kEnd = std::chrono::minutes(2);  // operations have deadlines of their own

@@ -21,6 +21,8 @@ class RemoteWord {
     if (mapped_ == nullptr) return post(value, pace);
     return store_mapped(*channel_, mapped_, value, notify_);
   }
+  // The same at once; the peer has it when the transfer has ended.
+  fabric::Transfer start(std::uint64_t value, Deadline deadline) const;
   static Status store_mapped(const fabric::Channel& channel, std::byte* word, std::uint64_t value,
                              bool notify) {
     if (!channel.alive()) return gone(channel);

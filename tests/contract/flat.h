@@ -9,8 +9,9 @@
 
 namespace ferry::contract {
 
-// The address sanitizer keeps what was freed for a while.
-#ifdef __SANITIZE_ADDRESS__
+// The address sanitizer keeps what was freed for a while, the thread sanitizer notes of what it
+// saw.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kResidentSlackKib = 512 * 1024;
 #else
 constexpr std::uint64_t kResidentSlackKib = 16 * 1024;
