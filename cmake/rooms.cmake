@@ -54,6 +54,8 @@ function(ferry_train_library)
   # Rounding is the same whatever the instruction set; neither errno nor floating-point traps are looked at,
   # which is what keeps a loop with a square root or a choice from becoming vector code.
   target_compile_options(tensorferry_train PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  # Where clang does not optimize, it need not say that it does not.
+  target_compile_options(tensorferry_train PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
   if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     # At -O3, g++ 12 takes a member of graph/replicate.cc for uninitialized. Builds at other levels keep the warning.
     target_compile_options(tensorferry_train PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
