@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ferry/graph/functions.h"
+#include "ferry/graph/replicate.h"
 
 namespace ferry::models {
 
