@@ -1,4 +1,3 @@
-#include "ferry/graph/replicate.h"
 #include "ferry/models/layers_internal.h"
 
 namespace ferry::models {
