@@ -13,7 +13,6 @@ namespace {
 using Command = CalibrateCommand;
 
 constexpr std::size_t kMostTrials = 32;
-constexpr std::uint32_t kTrialSlots = 4;
 constexpr std::size_t kPage = 4096;
 
 // A receiver that looks at a message reads it; a byte of each page stands for that.
@@ -28,8 +27,8 @@ Status echo(Mailbox& box, std::uint64_t rounds, Deadline deadline) {
   for (std::uint64_t i = 0; i < rounds; ++i) {
     auto message = FERRY_TRY(box.receive(deadline));
     std::array<std::byte, 2> answer{touch(message)};
-    FERRY_TRY(message.release());
     FERRY_TRY(box.send_and_wait(answer, deadline));
+    FERRY_TRY(message.release());
   }
   return {};
 }
@@ -72,7 +71,6 @@ Status CalibrationEnd::open(const Tuning& tuning) {
   if (trials_.size() == kMostTrials)
     return fail(Code::kOutOfRange, "a calibration with more than {} mailboxes", kMostTrials);
   MailboxOptions options;
-  options.slots = kTrialSlots;
   options.eager_threshold = tuning.eager_threshold;
   options.copy_up_to = tuning.copy_up_to;
   options.chunk_bytes = tuning.chunk_bytes;

@@ -23,6 +23,7 @@ constexpr std::uint32_t kInFlight[] = {1, 2, 4, 8};
 constexpr Nanos kSpins[] = {0us, 10us, 25us, 50us, 100us, 200us};
 constexpr std::uint64_t kLargeBytes = 4096 * kKi;
 constexpr std::uint64_t kSmallBytes = 64;
+constexpr std::uint64_t kAnswerOnly = kSmallBytes;  // a threshold: only answers are eager
 
 constexpr Nanos kPatientSpin = 1ms;  // where the spin is not what is measured
 constexpr int kLeastPasses = 3;
@@ -66,7 +67,7 @@ Status CalibrationLead::compare_eager() {
   tuning.spin = kPatientSpin;
   tuning.eager_threshold = std::end(kEagerSizes)[-1];
   auto eager = FERRY_TRY(add_trial(tuning));
-  tuning.eager_threshold = 0;
+  tuning.eager_threshold = kAnswerOnly;
   auto announced = FERRY_TRY(add_trial(tuning));
   std::vector<Probe> probes;
   for (auto bytes : kEagerSizes) {
@@ -79,7 +80,7 @@ Status CalibrationLead::compare_eager() {
 Status CalibrationLead::compare_copies() {
   auto tuning = defaults_;
   tuning.spin = kPatientSpin;
-  tuning.eager_threshold = 0;
+  tuning.eager_threshold = kAnswerOnly;
   tuning.copy_up_to = std::end(kCopySizes)[-1];
   auto copied = FERRY_TRY(add_trial(tuning));
   tuning.copy_up_to = 0;
