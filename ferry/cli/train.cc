@@ -25,7 +25,9 @@ struct TrainFlags : JobFlags {
 struct Trained {
   train::JobOptions options;
   train::JobReport report;
-  double accuracy = -1;  // on the test set; below 0 if it was not asked for
+  std::optional<train::Tested> tested = {};  // if it was asked for
+
+  std::optional<double> accuracy() const { return tested ? tested->accuracy : std::nullopt; }
 
   double samples_per_second() const {
     return static_cast<double>(report.steps * options.workers) *
@@ -52,8 +54,10 @@ class TrainProgress {
     next_ = step.seconds + every;
     const auto rate = static_cast<double>(seen_ * options_.workers) *
                       static_cast<double>(options_.batch) / step.seconds;
-    fmt::print(out_, "{}step {:>6}  loss {:.4f}  accuracy {:5.1f} %  {:.0f} samples/s{}",
-               on_terminal_ ? "\r\033[K" : "", step.step, step.loss, step.accuracy * 100, rate,
+    const auto accuracy =
+        step.accuracy ? fmt::format("  accuracy {:5.1f} %", *step.accuracy * 100) : "";
+    fmt::print(out_, "{}step {:>6}  loss {:.4f}{}  {:.0f} samples/s{}",
+               on_terminal_ ? "\r\033[K" : "", step.step, step.loss, accuracy, rate,
                on_terminal_ && !last ? "" : "\n");
     std::fflush(out_);
   }
@@ -78,7 +82,7 @@ void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
     const auto sent = job.sent();
     rows.push_back({path_text(job.options), fmt::format("{:.1f}", job.report.seconds),
                     fmt::format("{:.0f}", job.samples_per_second()),
-                    job.accuracy < 0 ? "-" : fmt::format("{:.1f} %", job.accuracy * 100),
+                    job.accuracy() ? fmt::format("{:.1f} %", *job.accuracy() * 100) : "-",
                     size_text(sent.bytes / job.report.steps), fmt::format("{}", sent.tensors),
                     fmt::format("{}", sent.in_place), fmt::format("{}", sent.copies)});
   }
@@ -108,7 +112,8 @@ Status write_json(const std::string& path, const std::vector<Trained>& jobs) {
          {"seconds", job.report.seconds},
          {"samples_per_second", job.samples_per_second()},
          {"loss", job.report.last.front().loss},
-         {"test_accuracy", job.accuracy < 0 ? nlohmann::json() : nlohmann::json(job.accuracy)},
+         {"test_loss", job.tested ? nlohmann::json(job.tested->loss) : nlohmann::json()},
+         {"test_accuracy", job.accuracy() ? nlohmann::json(*job.accuracy()) : nlohmann::json()},
          {"sent",
           {{"tensors", sent.tensors},
            {"bytes", sent.bytes},
@@ -133,7 +138,7 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
       options, [&](const train::StepReport& step) { progress(step); },
       [] { return InterruptGuard::interrupted(); }));
   Trained trained{options, std::move(report)};
-  if (test) trained.accuracy = FERRY_TRY(train::test_accuracy(options, trained.report.variables));
+  if (test) trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
   return trained;
 }
 

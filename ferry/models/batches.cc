@@ -2,20 +2,9 @@
 
 #include <numeric>
 
+#include "ferry/models/random_internal.h"
+
 namespace ferry::models {
-namespace {
-
-// SplitMix64: the same numbers on every machine.
-std::uint64_t next_random(std::uint64_t& state) {
-  state += 0x9e3779b97f4a7c15;
-  auto mixed = state;
-  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9;
-  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111eb;
-  return mixed ^ (mixed >> 31);
-}
-
-}  // namespace
-
 Result<Batches> Batches::open(const Images& images, const Options& options) {
   const auto per_step = options.batch * std::int64_t{options.workers};
   if (options.worker >= options.workers || per_step < 1 || per_step > images.count())
@@ -38,7 +27,7 @@ Batches::Batches(const Images& images, const Options& options)
 
 void Batches::shuffle(std::uint64_t epoch) {
   std::iota(order_.begin(), order_.end(), 0);
-  auto state = options_.seed * 0x100000001b3 + epoch;
+  auto state = mix_seed(options_.seed, epoch);
   for (auto left = order_.size(); left > 1; --left)
     std::swap(order_[left - 1], order_[next_random(state) % left]);
   epoch_ = epoch;

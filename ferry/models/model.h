@@ -9,12 +9,29 @@
 
 namespace ferry::models {
 
-// What kind of data a model is fed with.
-enum class Feeds { kImages, kText };
+// What a model is fed with (data.h).
+enum class Feeds {
+  kImages,     // small pictures of ten classes
+  kText,       // pieces of text, whose length varies from step to step
+  kSynthetic,  // made up, for models whose real data is too large to be carried around
+  kNothing,
+};
 
 struct ModelInput {
   std::string name;
   tensor::Spec spec;
+  std::int64_t below = 0;  // whole numbers: from 0 to this, without it
+};
+
+// What is published of a model, and how its computation may be replaced by waiting (emulate.h).
+struct ModelFacts {
+  double paper_mib = 0;     // of variables, as paper 000 has it in its table 1; 0: it is not there
+  int paper_variables = 0;  // how many
+  // Of the computation of one step with a batch of up to 32; 0: that of the model `like`, times the
+  // floating-point operations of this one over those of that one.
+  double seconds = 0;
+  std::string like;
+  bool grows_with_batch = true;  // times batch / 32, beyond a batch of 32
 };
 
 // A model for one worker: its inputs, and the tower that graph::replicate() builds from them. The
@@ -24,6 +41,7 @@ struct Model {
   Feeds feeds = Feeds::kImages;
   std::vector<ModelInput> inputs;
   graph::TowerFunction tower;
+  ModelFacts facts = {};
 };
 
 struct ModelOptions {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,8 @@ struct StepReport {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
   double loss = 0;
-  double accuracy = 0;
-  double seconds = 0;  // since the first step began
+  std::optional<double> accuracy;  // of a model that says it
+  double seconds = 0;              // since the first step began
 };
 
 // What one task did.
@@ -72,7 +73,11 @@ using OnStep = std::function<void(const StepReport&)>;
 Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop);
 
-// The share of a data set's samples that the model with these variables gets right.
-Result<double> test_accuracy(const JobOptions& options, const storage::NamedTensors& variables);
+// The model with these variables on the test set.
+struct Tested {
+  double loss = 0;
+  std::optional<double> accuracy;  // of a model that says it
+};
+Result<Tested> test_model(const JobOptions& options, const storage::NamedTensors& variables);
 
 }  // namespace ferry::train

@@ -24,12 +24,18 @@ runtime::ExecutorStats executor_in(const json& text) {
           text.at(4), text.at(5), text.at(6), text.at(7)};
 }
 
+json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
+std::optional<double> optional_in(const json& text) {
+  return text.is_null() ? std::nullopt : std::optional<double>(text);
+}
+
 Said said_in(const json& text) {
   Said said;
   said.endpoint = text.value("endpoint", "");
   said.error = text.value("error", "");
   if (const auto step = text.find("step"); step != text.end())
-    said.step = StepReport{step->at(0), step->at(1), step->at(2), step->at(3), step->at(4)};
+    said.step =
+        StepReport{step->at(0), step->at(1), step->at(2), optional_in(step->at(3)), step->at(4)};
   if (const auto end = text.find("end"); end != text.end())
     said.end = TaskReport{end->at("task"), crossings_in(end->at("crossings")),
                           executor_in(end->at("executor"))};
@@ -42,7 +48,9 @@ std::string line_of_endpoint(const std::string& endpoint) {
   return json{{"endpoint", endpoint}}.dump();
 }
 std::string line_of_step(const StepReport& step) {
-  return json{{"step", {step.worker, step.step, step.loss, step.accuracy, step.seconds}}}.dump();
+  return json{
+      {"step", {step.worker, step.step, step.loss, optional_json(step.accuracy), step.seconds}}}
+      .dump();
 }
 std::string line_of_end(const TaskReport& report) {
   return json{{"end",

@@ -1,7 +1,8 @@
+#include <cmath>
 #include <optional>
 #include <thread>
 
-#include "ferry/models/batches.h"
+#include "ferry/models/data.h"
 #include "ferry/ops/threads.h"
 #include "ferry/train/task_internal.h"
 
@@ -25,49 +26,62 @@ class Work {
   std::vector<std::string> fetches() const {
     if (!worker_) return {};
     const auto& graph = run_.plan.program.graph;
-    const auto& worker = run_.plan.program.workers[*worker_];
-    return {graph.node(worker.loss.node).name, graph.node(worker.metrics.at("accuracy").node).name};
+    std::vector<std::string> names = {graph.node(worker().loss.node).name};
+    if (const auto found = worker().metrics.find("accuracy"); found != worker().metrics.end())
+      names.push_back(graph.node(found->second.node).name);
+    return names;
   }
 
   Result<std::vector<runtime::Feed>> feed(std::uint64_t step) {
-    if (!worker_) return std::vector<runtime::Feed>();
-    const auto batch = batches_->of_step(run_.first - 1 + step);
-    return std::vector<runtime::Feed>{{images_, batch.images}, {labels_, batch.labels}};
+    std::vector<runtime::Feed> feeds;
+    if (!worker_) return feeds;
+    for (auto& [name, tensor] : data_->of_step(run_.first - 1 + step))
+      feeds.push_back(
+          {run_.plan.program.graph.node(worker().inputs.at(name)).name, std::move(tensor)});
+    return feeds;
   }
 
   Status report(std::uint64_t step, std::span<const tensor::Tensor> fetched, double seconds,
                 TaskLine& line) const {
     if (!worker_) return {};
-    return line.say_step({.worker = *worker_,
-                          .step = run_.first - 1 + step,
-                          .loss = fetched[0].elements<float>()[0],
-                          .accuracy = fetched[1].elements<float>()[0],
-                          .seconds = seconds});
+    StepReport report{.worker = *worker_,
+                      .step = run_.first - 1 + step,
+                      .loss = fetched[0].elements<float>()[0],
+                      .accuracy = {},
+                      .seconds = seconds};
+    if (!std::isfinite(report.loss))
+      return fail(Code::kOutOfRange,
+                  "the loss is {} in step {}: training has gone astray; try a lower rate than {}",
+                  report.loss, report.step, run_.options.rate);
+    if (fetched.size() > 1) report.accuracy = fetched[1].elements<float>()[0];
+    return line.say_step(report);
   }
 
  private:
   explicit Work(const TaskRun& run) : run_(run) {}
 
+  const graph::Replicated::Worker& worker() const { return run_.plan.program.workers[*worker_]; }
+
   Status open_data() {
-    data_ = std::make_unique<models::Images>(
-        FERRY_TRY(models::read_fashion_mnist(models::Split::kTrain)));
-    auto batches = FERRY_TRY(models::Batches::open(*data_, {.batch = run_.options.batch,
-                                                            .worker = *worker_,
-                                                            .workers = run_.options.workers,
-                                                            .seed = run_.options.seed}));
-    batches_.emplace(std::move(batches));
-    const auto& inputs = run_.plan.program.workers[*worker_].inputs;
-    images_ = run_.plan.program.graph.node(inputs.at("images")).name;
-    labels_ = run_.plan.program.graph.node(inputs.at("labels")).name;
+    data_ = FERRY_TRY(models::open_data(run_.plan.model, {.batch = run_.options.batch,
+                                                          .worker = *worker_,
+                                                          .workers = run_.options.workers,
+                                                          .seed = run_.options.seed}));
     return {};
   }
 
   const TaskRun& run_;
   std::optional<std::uint32_t> worker_;
-  std::unique_ptr<models::Images> data_;
-  std::optional<models::Batches> batches_;
-  std::string images_;
-  std::string labels_;
+  std::unique_ptr<models::Data> data_;
+};
+}
+
+const TaskRun& run_;
+std::optional<std::uint32_t> worker_;
+std::unique_ptr<models::Images> data_;
+std::optional<models::Batches> batches_;
+std::string images_;
+std::string labels_;
 };
 
 std::string shard_of(const std::string& task) {
