@@ -10,6 +10,7 @@
 #include "ferry/base/log.h"
 #include "ferry/cli/bench_fact.h"
 #include "ferry/cli/bench_message.h"
+#include "ferry/cli/bench_models.h"
 #include "ferry/cli/bench_round.h"
 #include "ferry/cli/bench_tensor.h"
 #include "ferry/cli/bench_transfer.h"
@@ -102,6 +103,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_bench_transfer(*bench, exit_code);
   add_bench_tensor(*bench, exit_code);
   add_bench_message(*bench, exit_code);
+  add_bench_models(*bench, exit_code);
   add_bench_round(app, exit_code);
   add_bench_tensor_round(app, exit_code);
   add_bench_message_round(app, exit_code);

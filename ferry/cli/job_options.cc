@@ -25,6 +25,11 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
       ->capture_default_str();
   command.add_option("--batch", job.batch, "Samples of each worker in a step")
       ->capture_default_str();
+  command
+      .add_option("--compute", flags.compute,
+                  "real, or emulate: computation is replaced by waiting as long as a GPU took")
+      ->check(CLI::IsMember({"real", "emulate"}))
+      ->capture_default_str();
   command.add_option("--workers", job.workers, "Worker processes")->capture_default_str();
   command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
       ->capture_default_str();
@@ -38,6 +43,9 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
       ->capture_default_str();
   command.add_option("--optimizer", flags.optimizer, "sgd, momentum or adam")
       ->capture_default_str();
+  command.add_flag(
+      "--async", [&job](std::int64_t) { job.synchronous = false; },
+      "Apply each worker's gradients as they come, instead of their mean in each step");
   command.add_option("--rate", job.rate, "Learning rate")->capture_default_str();
 }
 
@@ -45,6 +53,7 @@ Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags) {
   std::vector<train::JobOptions> jobs;
   for (const auto& name : split_list(flags.transports)) {
     auto job = flags.job;
+    job.emulate = flags.compute == "emulate";
     job.transport = FERRY_TRY(train::transport_named(name));
     job.optimizer = FERRY_TRY(optimizer_named(flags.optimizer));
     jobs.push_back(std::move(job));

@@ -13,6 +13,7 @@ struct JobFlags {
   train::JobOptions job;
   std::string transports = "ferry";
   std::string optimizer = "momentum";
+  std::string compute = "real";
 };
 void add_job_options(CLI::App& command, JobFlags& flags);
 // One job for each transport that was named. kInvalidArgument for words that mean nothing.

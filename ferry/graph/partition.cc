@@ -30,6 +30,7 @@ class Cutter {
   Cutter(const Graph& graph, const PartitionOptions& options) : whole_(graph), options_(options) {}
 
   Result<Partition> cut() {
+    find_loops();
     for (const auto id : FERRY_TRY(whole_.sorted())) FERRY_TRY(take(id));
     for (const auto& node : whole_.nodes())
       if (node.op->updates > 0) FERRY_TRY(guard_update(node));
@@ -84,6 +85,24 @@ class Cutter {
     return node.task == task;
   }
 
+  // Which loop of one process works with which other process.
+  void find_loops() {
+    for (const auto& node : whole_.nodes()) {
+      const auto process = process_of(node.task);
+      if (process == node.task) continue;
+      for (const auto& input : node.inputs)
+        loops_.emplace(std::pair(process, process_of(whole_.node(input.node).task)), node.task);
+    }
+  }
+
+  // The task that sends an output: a variable is sent by the loop that works with the reader.
+  std::string sender_of(Output output, const std::string& to) const {
+    const auto& node = whole_.node(output.node);
+    if (node.op->name != "Variable") return node.task;
+    const auto found = loops_.find({node.task, process_of(to)});
+    return found == loops_.end() ? node.task : found->second;
+  }
+
   // An output as one of the task's own nodes: its own, a clone, or a receive.
   Result<Output> bring(Output output, const std::string& task) {
     if (lives_at(output.node, task))
@@ -91,7 +110,7 @@ class Cutter {
     auto& receives = parts_[task].receives;
     if (const auto found = receives.find(output); found != receives.end())
       return Output{found->second, 0};
-    const auto receive = FERRY_TRY(cross(output, whole_.node(output.node).task, task));
+    const auto receive = FERRY_TRY(cross(output, sender_of(output, task), task));
     receives.emplace(output, receive);
     return Output{receive, 0};
   }
@@ -221,6 +240,8 @@ class Cutter {
 
   const Graph& whole_;
   const PartitionOptions& options_;
+  std::map<std::pair<std::string, std::string>, std::string>
+      loops_;  // by process and other process
   std::map<std::string, Place> parts_;
   std::vector<Crossing> crossings_;
   std::map<std::pair<Output, std::string>, NodeId> sends_;

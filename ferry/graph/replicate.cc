@@ -53,6 +53,8 @@ class Replicator {
 
   Result<Replicated> finish() {
     FERRY_TRY(place(made_.graph, options_.cluster, placement_));
+    if (!options_.synchronous)
+      for (std::size_t number = 0; number < made_.workers.size(); ++number) give_loop(number);
     return std::move(made_);
   }
 
@@ -83,6 +85,18 @@ class Replicator {
     if (node.op->updates > 0) worker.updates.push_back(node.id);
     if (node.op->name == "Input")
       worker.inputs[node.name.substr(worker_name(number).size() + 1)] = node.id;
+  }
+
+  // What a worker does on the tasks of variables gets steps of its own there.
+  void give_loop(std::size_t number) {
+    auto& graph = made_.graph;
+    const auto own = made_.workers[number].task.to_string();
+    for (NodeId id = 0; id < graph.size(); ++id) {
+      const auto& node = graph.node(id);
+      if (node.op->name == "Variable" || node.task.empty() || node.task == own) continue;
+      if (node.name.starts_with(worker_name(number) + "/"))
+        graph.place(id, fmt::format("{}/loop:{}", node.task, number));
+    }
   }
 
   void place_lookups() {

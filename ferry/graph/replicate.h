@@ -30,7 +30,7 @@ struct ReplicateOptions {
   double rate = 0.01;
   bool feed_rate = false;
   // One update of each variable with the mean of all workers' gradients; else each worker's
-  // gradients update it as they come.
+  // gradients update it as they come, in a loop of its own on the variable's task.
   bool synchronous = true;
   // Tables are looked up where they are, so that rows and not tables cross to the workers.
   bool look_up_beside_tables = true;

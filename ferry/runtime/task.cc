@@ -53,15 +53,21 @@ Status TaskRunner::make_variables(Deadline deadline) {
   return {};
 }
 
+Result<std::vector<graph::Output>> TaskRunner::fetches_in(const graph::Part& part) const {
+  std::vector<graph::Output> outputs;
+  for (const auto& name : options_.fetches) {
+    const auto node = part.graph.find(name);
+    if (!node) return fail(Code::kNotFound, "{} has no node '{}'", part.task, name);
+    outputs.push_back({*node, 0});
+  }
+  return outputs;
+}
+
 Status TaskRunner::make_executors() {
   for (const auto* part : parts_) {
     ExecutorOptions options;
     options.registered = options_.registered;
-    for (const auto& name : options_.fetches) {
-      const auto node = part->graph.find(name);
-      if (!node) return fail(Code::kNotFound, "{} has no node '{}'", part->task, name);
-      options.fetches.push_back({*node, 0});
-    }
+    if (part == parts_.front()) options.fetches = FERRY_TRY(fetches_in(*part));
     executors_.push_back(
         FERRY_TRY(Executor::open(part->graph, variables_, &rendezvous_, std::move(options))));
   }

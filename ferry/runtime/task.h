@@ -15,8 +15,9 @@ struct TaskOptions {
   std::uint64_t seed = 1;  // of the variables' first values
   // Values to begin with instead, by the variables' names; others are made from the seed.
   std::map<std::string, tensor::Tensor> initial = {};
-  BlockMaker registered = nullptr;                  // memory that peers may touch; none: ordinary
-  std::vector<std::string> fetches = {};            // nodes whose output 0 is handed out each step
+  BlockMaker registered = nullptr;  // memory that peers may touch; none: ordinary
+  std::vector<std::string> fetches =
+      {};  // of the first loop: nodes whose output 0 is handed out each step
   Nanos step_patience = std::chrono::seconds(120);  // after which a step has failed
 };
 
@@ -34,7 +35,7 @@ class TaskRunner {
   // After each step: what was fetched. A failure ends the run.
   using Watcher =
       std::function<Status(std::uint64_t step, std::span<const tensor::Tensor> fetched)>;
-  // Runs steps first .. last of all loops; feeder and watcher are for a task with one loop. The
+  // Runs steps first .. last of all loops; feeder and watcher are the first loop's. The
   // first failure of any loop is returned, once all loops have ended.
   Status run(std::uint64_t first, std::uint64_t last, const Feeder& feeder, const Watcher& watcher);
 
@@ -46,6 +47,7 @@ class TaskRunner {
              TaskOptions options);
   Status make_variables(Deadline deadline);
   Status make_executors();
+  Result<std::vector<graph::Output>> fetches_in(const graph::Part& part) const;
   Status run_loop(Executor& executor, std::uint64_t first, std::uint64_t last, const Feeder& feeder,
                   const Watcher& watcher) const;
 

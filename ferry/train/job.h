@@ -19,12 +19,14 @@ namespace ferry::train {
 struct JobOptions {
   std::string model = "lenet";
   std::int64_t batch = 32;  // of each worker
+  bool emulate = false;     // computation is replaced by waiting (models/emulate.h)
   std::uint32_t workers = 2;
   std::uint32_t servers = 1;
   Transport transport = Transport::kFerry;
   std::string provider = "auto";  // of the ferry transports: auto, shm, tcp
   graph::Optimizer optimizer = graph::Optimizer::with_momentum();
   double rate = 0.02;
+  bool synchronous = true;  // else each worker's gradients are applied as they come
   std::uint64_t steps = 200;
   std::uint64_t seed = 1;
   unsigned threads = 0;          // of the kernels of each process; 0: its share of the cores
@@ -32,6 +34,7 @@ struct JobOptions {
   std::string checkpoints;       // folder; empty: none
   std::uint64_t save_every = 0;  // steps; 0: only at the end
   bool resume = false;           // from the newest checkpoint
+  bool take_variables = true;    // into the report, at the end
 };
 
 // One step of one worker.
@@ -62,6 +65,8 @@ struct JobReport {
 // The program of a job, before it runs: what `ferry explain` shows.
 struct JobPlan {
   models::Model model;
+  double emulated_seconds = 0;  // of computation in a step; 0: it is real
+  bool estimated = false;       // these seconds: nothing is published
   graph::Replicated program;
   graph::Partition partition;
 };

@@ -118,6 +118,39 @@ TEST_F(JobsOfProcesses, GoOnFromACheckpoint) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(JobsOfProcesses, LearnWithWorkersThatDoNotWaitForEachOther) {
+  for (const auto& [transport, provider] : std::vector<std::pair<Transport, std::string>>{
+           {Transport::kFerry, "shm"}, {Transport::kFerry, "tcp"}, {Transport::kGrpc, "auto"}}) {
+    SCOPED_TRACE(fmt::format("{} over {}", name_of(transport), provider));
+    auto options = small_job();
+    options.synchronous = false;
+    options.steps = 40;
+    options.transport = transport;
+    options.provider = provider;
+    std::vector<double> losses;
+    const auto report = run_job(options,
+                                [&](const StepReport& step) {
+                                  if (step.worker == 0) losses.push_back(step.loss);
+                                },
+                                {});
+    ASSERT_TRUE(report) << report.error().to_string();
+    ASSERT_EQ(losses.size(), 40U);
+    EXPECT_LT(losses.back(), losses.front() * 0.7);
+  }
+}
+
+TEST_F(JobsOfProcesses, EmulateTheSameWeightsWhateverTheTransport) {
+  auto options = small_job();
+  options.model = "fcn-5";
+  options.emulate = true;
+  options.steps = 3;
+  const auto expected = run(options);
+  for (const auto transport : {Transport::kFerryCopy, Transport::kGrpc}) {
+    options.transport = transport;
+    expect_same_bits(expected, run(options));
+  }
+}
+
 TEST_F(JobsOfProcesses, EndWhenTold) {
   auto options = small_job();
   options.steps = 1'000'000;

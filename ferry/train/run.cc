@@ -182,8 +182,9 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                                             : run_threads(runs, on_step));
   report.first_step = begin.step + 1;
   report.steps = options.steps;
-  report.variables =
-      FERRY_TRY(storage::CheckpointFolder(scratch.path()).load_newest(names)).tensors;
+  if (options.take_variables)
+    report.variables =
+        FERRY_TRY(storage::CheckpointFolder(scratch.path()).load_newest(names)).tensors;
   return report;
 }
 

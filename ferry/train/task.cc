@@ -133,7 +133,7 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   const auto last = run.first - 1 + options.steps;
   if (!options.checkpoints.empty())
     FERRY_TRY(save(options.checkpoints, run.task, last, runner->variables()));
-  FERRY_TRY(save(run.last, run.task, last, runner->variables()));
+  if (options.take_variables) FERRY_TRY(save(run.last, run.task, last, runner->variables()));
   return line.say_end({run.task, rendezvous.stats(), runner->stats()});
 }
 
