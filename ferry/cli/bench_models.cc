@@ -12,6 +12,7 @@
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/models_facts.h"
 #include "ferry/cli/models_measure.h"
 #include "ferry/cli/models_targets.h"
 #include "ferry/cli/report_json.h"
@@ -150,12 +151,19 @@ json verdict_json(const ModelVerdict& verdict) {
 }
 
 std::string json_of(const std::vector<ModelFigures>& figures,
-                    const std::vector<ModelVerdict>& verdicts, const ModelsFlags& flags) {
+                    const std::vector<ModelVerdict>& verdicts,
+                    const std::vector<RuntimeFact>& facts, const ModelsFlags& flags) {
   json all = {{"tool", "ferry bench models"}, {"setup", setup_lines(read_setup())},
               {"workers", flags.workers},     {"ps", flags.servers},
               {"batch", flags.batch},         {"compute", flags.compute}};
   for (const auto& model : figures) all["models"].push_back(model_json(model));
   for (const auto& verdict : verdicts) all["verdicts"].push_back(verdict_json(verdict));
+  for (const auto& fact : facts)
+    all["runtime"].push_back({{"id", fact.id},
+                              {"median", fact.measured.median},
+                              {"unit", fact.unit},
+                              {"bound", fact.bound},
+                              {"outcome", outcome_name(fact.outcome)}});
   return all.dump(2) + "\n";
 }
 
@@ -175,15 +183,31 @@ void print_model_verdicts(const std::vector<ModelVerdict>& verdicts, std::FILE* 
                             rows));
 }
 
+void print_runtime_facts(const std::vector<RuntimeFact>& facts, std::FILE* out) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& fact : facts)
+    rows.push_back({fact.sentence, fmt::format("{:.3g} {}", fact.measured.median, fact.unit),
+                    range_text(fact.measured, [](double v) { return fmt::format("{:.3g}", v); }),
+                    fmt::format("{:.3g}", fact.bound), outcome_name(fact.outcome)});
+  fmt::print(out, "\n{}",
+             render_table({"the runtime itself", "median", "95 %", "at most", "verdict"}, rows));
+}
+
 // Names what was missed and what failed; the exit status.
 int conclude(const std::vector<ModelFigures>& figures, const std::vector<ModelVerdict>& verdicts,
-             bool check) {
+             const std::vector<RuntimeFact>& facts, bool check) {
   int missed = 0;
   for (const auto& verdict : verdicts) {
     if (verdict.outcome != Outcome::kMissed || !check) continue;
     ++missed;
     fmt::print(stderr, "MISSED {} with {}: {}; {} against {}\n", verdict.target->id, verdict.model,
                verdict.target->sentence, ratio_text(verdict.ratio), verdict.target->against);
+  }
+  for (const auto& fact : facts) {
+    if (fact.outcome != Outcome::kMissed || !check) continue;
+    ++missed;
+    fmt::print(stderr, "MISSED {}: {}; {:.3g} {}\n", fact.id, fact.sentence, fact.measured.median,
+               fact.unit);
   }
   for (const auto& model : figures)
     for (const auto& path : model.paths) {
@@ -209,13 +233,16 @@ Result<int> run_models(const ModelsFlags& flags) {
   fmt::print(out, "{} workers, {} servers, batch {}, memory copies at {:.1f} GB/s\n", flags.workers,
              flags.servers, flags.batch, plan.memory_speed / 1e9);
   InterruptGuard guard;
+  const auto facts = FERRY_TRY(runtime_facts(plan.repeat));
   const auto figures = measure_models(plan, print_progress);
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
   for (const auto& model : figures) print_model(model, out);
   const auto verdicts = judge_models(figures);
   print_model_verdicts(verdicts, out);
-  if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, json_of(figures, verdicts, flags)));
-  const auto code = conclude(figures, verdicts, flags.check);
+  print_runtime_facts(facts, out);
+  if (!flags.json.empty())
+    FERRY_TRY(write_report(flags.json, json_of(figures, verdicts, facts, flags)));
+  const auto code = conclude(figures, verdicts, facts, flags.check);
   return InterruptGuard::interrupted() ? InterruptGuard::exit_code() : code;
 }
 

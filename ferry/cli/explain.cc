@@ -106,6 +106,7 @@ void add_explain(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ExplainFlags>();
   auto* command = app.add_subcommand("explain", "How each tensor of a model crosses, and why");
   add_job_options(*command, *flags);
+  add_task_counts(*command, *flags);
   command->add_flag("--json", flags->json, "As JSON, on standard output");
   command->add_flag("--dot", flags->dot, "The whole graph as a drawing for Graphviz");
   command->callback([flags, &exit_code] {

@@ -30,9 +30,6 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
                   "real, or emulate: computation is replaced by waiting as long as a GPU took")
       ->check(CLI::IsMember({"real", "emulate"}))
       ->capture_default_str();
-  command.add_option("--workers", job.workers, "Worker processes")->capture_default_str();
-  command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
-      ->capture_default_str();
   command
       .add_option("--transport", flags.transports,
                   fmt::format("How tensors travel: {}; several, to compare them",
@@ -47,6 +44,13 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
       "--async", [&job](std::int64_t) { job.synchronous = false; },
       "Apply each worker's gradients as they come, instead of their mean in each step");
   command.add_option("--rate", job.rate, "Learning rate")->capture_default_str();
+}
+
+void add_task_counts(CLI::App& command, JobFlags& flags) {
+  auto& job = flags.job;
+  command.add_option("--workers", job.workers, "Worker processes")->capture_default_str();
+  command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
+      ->capture_default_str();
 }
 
 Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags) {

@@ -8,7 +8,7 @@
 
 namespace ferry::cli {
 
-// The options of a job as words, for `ferry train` and `ferry explain`.
+// The options of a job as words, for `ferry train`, `ferry run` and `ferry explain`.
 struct JobFlags {
   train::JobOptions job;
   std::string transports = "ferry";
@@ -16,6 +16,8 @@ struct JobFlags {
   std::string compute = "real";
 };
 void add_job_options(CLI::App& command, JobFlags& flags);
+// How many tasks there are, where no cluster file says it.
+void add_task_counts(CLI::App& command, JobFlags& flags);
 // One job for each transport that was named. kInvalidArgument for words that mean nothing.
 Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags);
 

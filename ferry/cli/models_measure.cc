@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "ferry/base/clock.h"
-#include "ferry/cli/command_line.h"
+#include "ferry/cli/bench_child.h"
 
 namespace ferry::cli {
 namespace {
@@ -99,7 +99,7 @@ Result<ModelFigures> figures_of(const ModelsPlan& plan, const std::string& name)
   // docs/design/dataflow.md: gradients are written and read once for each worker, weights once.
   const auto bytes = static_cast<double>((2 * plan.job.workers + 2) * figures.variable_bytes);
   figures.memory_bound = plan.memory_speed > 0 ? bytes / plan.memory_speed : 0;
-  for (const auto& path : plan.paths) figures.paths.push_back({.path = path});
+  for (const auto& path : plan.paths) figures.paths.emplace_back().path = path;
   return figures;
 }
 
@@ -150,9 +150,9 @@ std::vector<ModelFigures> measure_models(const ModelsPlan& plan, const OnModel& 
     if (InterruptGuard::interrupted()) break;
     auto figures = figures_of(plan, name);
     if (!figures) {
-      all.push_back({.model = name,
-                     .facts = {},
-                     .paths = {{.path = {.name = "plan"}, .failed = figures.error().message()}}});
+      auto& left_out = all.emplace_back();
+      left_out.model = name;
+      left_out.paths.emplace_back().failed = figures.error().message();
       continue;
     }
     measure_model(plan, *figures, on_model);

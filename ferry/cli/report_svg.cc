@@ -191,6 +191,32 @@ std::string draw_bar(const Bar& bar, double top, const Axis& x) {
   return svg + text_at(end + 8, top + 11, "start", bar.value_text);
 }
 
+// A round number of steps of 1, 2 or 5 times a power of ten, from 0 up to a value.
+std::vector<double> plain_ticks(double high) {
+  constexpr double kMostTicks = 8;
+  double step = std::pow(10, std::floor(std::log10(high)));
+  for (const double part : {0.2, 0.5}) {
+    if (high / (step * part) <= kMostTicks) {
+      step *= part;
+      break;
+    }
+  }
+  std::vector<double> found;
+  for (double value = 0; value <= high; value += step) found.push_back(value);
+  return found;
+}
+
+std::string draw_line(const Series& series, const Pen& pen, double x_scale, double y_scale,
+                      double bottom) {
+  std::string path;
+  for (const auto& point : series.points)
+    path += fmt::format("{:.1f},{:.1f} ", kLeft + point.x * x_scale, bottom - point.y * y_scale);
+  return fmt::format(
+      "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" "
+      "stroke-dasharray=\"{}\"/>\n",
+      path, pen.colour, pen.dash);
+}
+
 }  // namespace
 
 std::string escape_html(const std::string& text) {
@@ -250,6 +276,34 @@ std::string log_log_plot(const std::string& title, const std::vector<Series>& se
   const auto pens = pens_of(series);
   for (std::size_t i = 0; i < series.size(); ++i)
     svg += draw_series(series[i], pens[i], x, y, y_text);
+  return svg + draw_frame(kLinesRight, bottom) + draw_legend(series, pens) + "</svg>\n";
+}
+
+std::string line_plot(const std::string& title, const std::vector<Series>& series,
+                      const std::function<std::string(double)>& x_text,
+                      const std::function<std::string(double)>& y_text) {
+  Range xs;
+  Range ys;
+  for (const auto& one : series)
+    for (const auto& point : one.points) {
+      xs.include(point.x);
+      ys.include(point.y);
+    }
+  if (xs.empty() || ys.empty()) return "";
+  const double bottom = kTop + 440;
+  const double x_scale = (kLinesRight - kLeft) / (xs.high * 1.02);
+  const double y_scale = (bottom - kTop) / (ys.high * 1.05);
+  auto svg = svg_open(title, bottom + 40);
+  for (const double value : plain_ticks(ys.high * 1.05)) {
+    const double at = bottom - value * y_scale;
+    svg += line(kLeft, at, kLinesRight, at, kGrid);
+    svg += text_at(kLeft - 8, at + 4, "end", y_text(value));
+  }
+  for (const double value : plain_ticks(xs.high * 1.02))
+    svg += text_at(kLeft + value * x_scale, bottom + 20, "middle", x_text(value));
+  const auto pens = pens_of(series);
+  for (std::size_t i = 0; i < series.size(); ++i)
+    svg += draw_line(series[i], pens[i], x_scale, y_scale, bottom);
   return svg + draw_frame(kLinesRight, bottom) + draw_legend(series, pens) + "</svg>\n";
 }
 

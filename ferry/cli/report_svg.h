@@ -30,6 +30,11 @@ struct Series {
 std::string log_log_plot(const std::string& title, const std::vector<Series>& series,
                          const std::function<std::string(double)>& y_text);
 
+// Lines over two plain axes that begin at 0, without marks.
+std::string line_plot(const std::string& title, const std::vector<Series>& series,
+                      const std::function<std::string(double)>& x_text,
+                      const std::function<std::string(double)>& y_text);
+
 struct Bar {
   std::string label;
   double value = 0;

@@ -4,27 +4,52 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
-#include "ferry/cli/job_options.h"
+#include "ferry/cli/report_json.h"
+#include "ferry/cli/report_svg.h"
 #include "ferry/cli/report_table.h"
 
 namespace ferry::cli {
 namespace {
 
-struct TrainFlags : JobFlags {
-  std::string json;
-  bool no_test = false;
+// How a job learnt, by the time since its first step: the mean of all workers over a few steps.
+class Curve {
+ public:
+  void add(const train::StepReport& step) {
+    seconds_ = step.seconds;
+    loss_ += step.loss;
+    accuracy_ += step.accuracy.value_or(0);
+    if (++steps_ == kSmooth) finish();
+  }
+  const std::vector<Point>& losses() const { return losses_; }
+  const std::vector<Point>& accuracies() const { return accuracies_; }
+
+ private:
+  static constexpr int kSmooth = 40;
+  void finish() {
+    losses_.push_back({seconds_, loss_ / steps_});
+    accuracies_.push_back({seconds_, accuracy_ / steps_ * 100});
+    steps_ = 0;
+    loss_ = 0;
+    accuracy_ = 0;
+  }
+  int steps_ = 0;
+  double seconds_ = 0;
+  double loss_ = 0;
+  double accuracy_ = 0;
+  std::vector<Point> losses_;
+  std::vector<Point> accuracies_;
 };
 
 // A job that has ended well.
 struct Trained {
   train::JobOptions options;
   train::JobReport report;
+  Curve curve = {};
   std::optional<train::Tested> tested = {};  // if it was asked for
 
   std::optional<double> accuracy() const { return tested ? tested->accuracy : std::nullopt; }
@@ -38,36 +63,6 @@ struct Trained {
     for (const auto& task : report.tasks) all += task.crossings;
     return all;
   }
-};
-
-// One line that is written over on a terminal; elsewhere a line now and then.
-class TrainProgress {
- public:
-  TrainProgress(const train::JobOptions& options, std::FILE* out)
-      : options_(options), out_(out), on_terminal_(isatty(fileno(out)) != 0) {}
-
-  void operator()(const train::StepReport& step) {
-    if (step.worker != 0) return;
-    const bool last = ++seen_ == options_.steps;
-    const auto every = on_terminal_ ? 0.2 : 5.0;
-    if (!last && step.seconds < next_) return;
-    next_ = step.seconds + every;
-    const auto rate = static_cast<double>(seen_ * options_.workers) *
-                      static_cast<double>(options_.batch) / step.seconds;
-    const auto accuracy =
-        step.accuracy ? fmt::format("  accuracy {:5.1f} %", *step.accuracy * 100) : "";
-    fmt::print(out_, "{}step {:>6}  loss {:.4f}{}  {:.0f} samples/s{}",
-               on_terminal_ ? "\r\033[K" : "", step.step, step.loss, accuracy, rate,
-               on_terminal_ && !last ? "" : "\n");
-    std::fflush(out_);
-  }
-
- private:
-  const train::JobOptions& options_;
-  std::FILE* out_;
-  const bool on_terminal_;
-  std::uint64_t seen_ = 0;
-  double next_ = 0;
 };
 
 std::string path_text(const train::JobOptions& options) {
@@ -96,7 +91,7 @@ void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
                path_text(jobs[index].options));
 }
 
-Status write_json(const std::string& path, const std::vector<Trained>& jobs) {
+Status write_trained(const std::string& path, const std::vector<Trained>& jobs) {
   auto all = nlohmann::json::array();
   for (const auto& job : jobs) {
     const auto sent = job.sent();
@@ -120,32 +115,72 @@ Status write_json(const std::string& path, const std::vector<Trained>& jobs) {
            {"in_place", sent.in_place},
            {"copies", sent.copies}}}});
   }
-  const auto text = nlohmann::json{{"tool", "train"}, {"jobs", all}}.dump(2) + "\n";
-  if (path == "-") {
-    fmt::print("{}", text);
-    return {};
+  return write_report(path, nlohmann::json{{"tool", "train"}, {"jobs", all}}.dump(2) + "\n");
+}
+
+std::string curves_html(const std::vector<Trained>& jobs) {
+  std::vector<Series> losses;
+  std::vector<Series> accuracies;
+  for (const auto& job : jobs) {
+    losses.push_back({path_text(job.options), 0, job.curve.losses()});
+    accuracies.push_back({path_text(job.options), 0, job.curve.accuracies()});
   }
-  std::ofstream file(path);
-  if (!(file << text) || !file.flush()) return fail(Code::kUnavailable, "cannot write {}", path);
-  return {};
+  const auto seconds = [](double value) { return fmt::format("{:.4g} s", value); };
+  const auto& options = jobs.front().options;
+  const auto title = fmt::format("{}, {} workers, {} servers, batch {}", options.model,
+                                 options.workers, options.servers, options.batch);
+  return fmt::format(
+      "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<h1>{0}</h1>\n{1}\n{2}\n",
+      escape_html(title),
+      line_plot("training loss by time", losses, seconds,
+                [](double value) { return fmt::format("{:.3g}", value); }),
+      line_plot("training accuracy by time", accuracies, seconds,
+                [](double value) { return fmt::format("{:.3g} %", value); }));
 }
 
 Result<Trained> train_once(const train::JobOptions& options, bool test, std::FILE* out) {
   fmt::print(out, "{}: {} workers, {} servers, batch {}, {} steps, {}\n", options.model,
              options.workers, options.servers, options.batch, options.steps, path_text(options));
   TrainProgress progress(options, out);
+  Curve curve;
   auto report = FERRY_TRY(train::run_job(
-      options, [&](const train::StepReport& step) { progress(step); },
+      options,
+      [&](const train::StepReport& step) {
+        if (step.worker == 0) progress(step);
+        curve.add(step);
+      },
       [] { return InterruptGuard::interrupted(); }));
-  Trained trained{options, std::move(report)};
+  Trained trained{options, std::move(report), std::move(curve)};
   if (test) trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
   return trained;
+}
+
+}  // namespace
+
+TrainProgress::TrainProgress(const train::JobOptions& options, std::FILE* out)
+    : options_(options), out_(out), on_terminal_(isatty(fileno(out)) != 0) {}
+
+void TrainProgress::operator()(const train::StepReport& step) {
+  const bool last = ++seen_ == options_.steps;
+  const auto every = on_terminal_ ? 0.2 : 5.0;
+  if (!last && step.seconds < next_) return;
+  next_ = step.seconds + every;
+  const auto rate = static_cast<double>(seen_ * options_.workers) *
+                    static_cast<double>(options_.batch) / step.seconds;
+  const auto accuracy =
+      step.accuracy ? fmt::format("  accuracy {:5.1f} %", *step.accuracy * 100) : "";
+  fmt::print(out_, "{}step {:>6}  loss {:.4f}{}  {:.0f} samples/s{}",
+             on_terminal_ ? "\r\033[K" : "", step.step, step.loss, accuracy, rate,
+             on_terminal_ && !last ? "" : "\n");
+  std::fflush(out_);
 }
 
 Result<int> run_train(const TrainFlags& flags) {
   if (flags.job.checkpoints.empty() && (flags.job.resume || flags.job.save_every > 0))
     return fail(Code::kInvalidArgument, "--resume and --save-every need --checkpoints FOLDER");
   const auto jobs = FERRY_TRY(jobs_of(flags));
+  for (const auto& path : {flags.json, flags.html})
+    if (!path.empty()) FERRY_TRY(check_writable(path));
   auto* out = flags.json == "-" ? stderr : stdout;
   InterruptGuard guard;
   std::vector<Trained> trained;
@@ -160,29 +195,34 @@ Result<int> run_train(const TrainFlags& flags) {
     trained.push_back(FERRY_TRY(std::move(one)));
   }
   print_trained(trained, out);
-  if (!flags.json.empty()) FERRY_TRY(write_json(flags.json, trained));
+  if (!flags.json.empty()) FERRY_TRY(write_trained(flags.json, trained));
+  if (!flags.html.empty()) FERRY_TRY(write_report(flags.html, curves_html(trained)));
   return 0;
 }
 
-}  // namespace
+void add_training_options(CLI::App& command, TrainFlags& flags) {
+  command.add_option("--steps", flags.job.steps, "Steps of each worker")->capture_default_str();
+  command.add_option("--seed", flags.job.seed, "Of the first values and the order of the data")
+      ->capture_default_str();
+  command.add_option("--threads", flags.job.threads,
+                     "Of the kernels of each process; 0: its share of the cores");
+  command.add_flag(
+      "--one-process", [&flags](std::int64_t) { flags.job.processes = false; },
+      "Every task as a thread of one process, for comparison");
+  command.add_option("--checkpoints", flags.job.checkpoints, "Folder to save variables to");
+  command.add_option("--save-every", flags.job.save_every, "Steps from one save to the next");
+  command.add_flag("--resume", flags.job.resume, "Go on from the newest checkpoint");
+  command.add_flag("--no-test", flags.no_test, "Leave out the accuracy on the test set");
+  command.add_option("--html", flags.html, "Write a page with loss and accuracy by time");
+  command.add_option("--json", flags.json, "Write the figures to this file; - for stdout");
+}
 
 void add_train(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TrainFlags>();
   auto* command = app.add_subcommand("train", "Train a model with several processes");
   add_job_options(*command, *flags);
-  command->add_option("--steps", flags->job.steps, "Steps of each worker")->capture_default_str();
-  command->add_option("--seed", flags->job.seed, "Of the first values and the order of the data")
-      ->capture_default_str();
-  command->add_option("--threads", flags->job.threads,
-                      "Of the kernels of each process; 0: its share of the cores");
-  command->add_flag(
-      "--one-process", [flags](std::int64_t) { flags->job.processes = false; },
-      "Every task as a thread of one process, for comparison");
-  command->add_option("--checkpoints", flags->job.checkpoints, "Folder to save variables to");
-  command->add_option("--save-every", flags->job.save_every, "Steps from one save to the next");
-  command->add_flag("--resume", flags->job.resume, "Go on from the newest checkpoint");
-  command->add_flag("--no-test", flags->no_test, "Leave out the accuracy on the test set");
-  command->add_option("--json", flags->json, "Write the figures to this file; - for stdout");
+  add_task_counts(*command, *flags);
+  add_training_options(*command, *flags);
   command->callback([flags, &exit_code] {
     const auto status = run_train(*flags);
     if (!status) fmt::print(stderr, "ferry train: {}\n", status.error().message());

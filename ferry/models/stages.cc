@@ -92,6 +92,7 @@ std::vector<Stage> stages_of(const Graph& graph) {
     std::vector<Stage::Weights> fresh;
     for (const auto id : origins.of_inputs(node))
       if (used.insert(id).second) fresh.push_back({graph.node(id).name, graph.spec({id, 0})});
+    if (operations == 0 && fresh.empty()) continue;
     // A bias belongs to the product before it.
     if (stages.empty() || (operations > 0 && !fresh.empty())) stages.emplace_back();
     auto& stage = stages.back();

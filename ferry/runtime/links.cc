@@ -4,15 +4,13 @@
 
 #include <array>
 #include <span>
+#include <thread>
 
 namespace ferry::runtime {
 namespace {
 
-constexpr std::size_t kMostName = 256;
-
-std::span<const std::byte> name_bytes(const std::string& name) {
-  return std::as_bytes(std::span(name));
-}
+constexpr std::size_t kMostGreeting = 512;
+constexpr Nanos kPause = std::chrono::milliseconds(100);  // between two tries
 
 }  // namespace
 
@@ -32,14 +30,43 @@ Status Links::open(const std::set<std::string>& tasks, Deadline deadline) {
 Status Links::connect(const std::string& task, Deadline deadline) {
   const auto found = endpoints_.find(task);
   if (found == endpoints_.end()) return fail(Code::kNotFound, "the cluster has no task {}", task);
-  auto channel = device_.connect(found->second, {.deadline = deadline});
+  auto channel = reach(found->second, deadline);
   if (!channel)
     return fail(channel.error().code(), "{} does not get through to {} at {}: {}", task_, task,
                 found->second, channel.error().message());
   auto kept = std::make_unique<fabric::Channel>(*std::move(channel));
-  FERRY_TRY(kept->send(name_bytes(task_), {.deadline = deadline}).wait());
+  FERRY_TRY(greet(*kept, deadline));
+  FERRY_TRY(hear_greeting(*kept, deadline));
   channels_[task] = std::move(kept);
   return {};
+}
+
+// The others may not have been started yet.
+Result<fabric::Channel> Links::reach(const std::string& endpoint, Deadline deadline) const {
+  for (;;) {
+    auto channel = device_.connect(endpoint, {.deadline = deadline});
+    if (channel || channel.error().code() != Code::kUnavailable || deadline.left() < kPause)
+      return channel;
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+Status Links::greet(fabric::Channel& channel, Deadline deadline) const {
+  const auto text = fmt::format("{}\n{}", program_, task_);
+  return channel.send(std::as_bytes(std::span(text)), {.deadline = deadline}).wait();
+}
+
+// The other's task.
+Result<std::string> Links::hear_greeting(fabric::Channel& channel, Deadline deadline) const {
+  std::array<std::byte, kMostGreeting> bytes;
+  const auto length = FERRY_TRY(channel.receive(bytes, deadline));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), length);
+  const auto end = std::min(text.find('\n'), text.size());
+  const std::string task(text.substr(std::min(end + 1, text.size())));
+  if (text.substr(0, end) == program_) return task;
+  return fail(Code::kFailedPrecondition,
+              "{} at {} runs another program than {}: all tasks need the same options", task,
+              channel.peer_endpoint(), task_);
 }
 
 Status Links::accept(std::set<std::string>& missing, Deadline deadline) {
@@ -48,9 +75,8 @@ Status Links::accept(std::set<std::string>& missing, Deadline deadline) {
     return fail(channel.error().code(), "{} waits for {}: {}", task_, fmt::join(missing, ", "),
                 channel.error().message());
   auto kept = std::make_unique<fabric::Channel>(*std::move(channel));
-  std::array<std::byte, kMostName> text;
-  const auto length = FERRY_TRY(kept->receive(text, deadline));
-  const std::string task(reinterpret_cast<const char*>(text.data()), length);
+  FERRY_TRY(greet(*kept, deadline));  // first, so that the other learns what is wrong too
+  const auto task = FERRY_TRY(hear_greeting(*kept, deadline));
   // Somebody of the cluster, but none that this task has to do with.
   if (missing.erase(task) == 0) return {};
   channels_[task] = std::move(kept);

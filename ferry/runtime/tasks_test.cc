@@ -32,7 +32,7 @@ class Task {
 
   Status prepare(const graph::Partition& cut, const Links::Endpoints& endpoints, Copies copies,
                  const std::string& fetch = "") {
-    links_ = std::make_unique<Links>(device_, name_, endpoints);
+    links_ = std::make_unique<Links>(device_, name_, "drawn", endpoints);
     rendezvous_ = std::make_unique<FerryRendezvous>(*links_, copies);
     FERRY_TRY(rendezvous_->open(cut, name_, in_a_minute()));
     for (const auto& part : cut.parts)

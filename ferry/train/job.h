@@ -11,11 +11,12 @@
 #include "ferry/models/model.h"
 #include "ferry/runtime/executor.h"
 #include "ferry/storage/checkpoint.h"
+#include "ferry/train/cluster.h"
 #include "ferry/train/transport.h"
 
 namespace ferry::train {
 
-// A model trained on one machine by several processes.
+// A model trained by several processes.
 struct JobOptions {
   std::string model = "lenet";
   std::int64_t batch = 32;  // of each worker
@@ -35,6 +36,12 @@ struct JobOptions {
   std::uint64_t save_every = 0;  // steps; 0: only at the end
   bool resume = false;           // from the newest checkpoint
   bool take_variables = true;    // into the report, at the end
+  // Where the tasks are; none: on this machine, at ports that are free.
+  Places places;
+  // That tasks know each other by, or the file that holds it; neither: one is made up.
+  std::string secret;
+  std::string secret_file;
+  Nanos patience = std::chrono::seconds(60);  // with which tasks wait for each other
 };
 
 // One step of one worker.
@@ -77,6 +84,10 @@ using OnStep = std::function<void(const StepReport&)>;
 // with the task's name. `stop` is looked at often: true ends the job with kCancelled.
 Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop);
+
+// One task of a job, where the others are started by somebody else: needs places and a secret.
+Result<TaskReport> run_one_task(const JobOptions& options, const std::string& task,
+                                const OnStep& on_step);
 
 // The model with these variables on the test set.
 struct Tested {

@@ -1,7 +1,25 @@
+#include "ferry/bootstrap/endpoint.h"
 #include "ferry/models/emulate.h"
 #include "ferry/train/job.h"
 
 namespace ferry::train {
+
+namespace {
+
+std::string host_of(const Places& places, const std::string& task) {
+  const auto found = places.find(task);
+  if (found == places.end()) return "";
+  const auto endpoint = bootstrap::Endpoint::parse(found->second);
+  return endpoint ? endpoint->host : "";
+}
+
+// Tasks at one address, or all of a job that has none, can use each other's memory.
+bool maps(const JobOptions& options, const std::string& from, const std::string& to) {
+  return options.transport == Transport::kFerry && options.provider != "tcp" &&
+         host_of(options.places, from) == host_of(options.places, to);
+}
+
+}  // namespace
 
 Result<JobPlan> plan_job(const JobOptions& options) {
   if (options.workers < 1) return fail(Code::kInvalidArgument, "a job needs at least one worker");
@@ -19,11 +37,10 @@ Result<JobPlan> plan_job(const JobOptions& options) {
   replicas.rate = options.rate;
   replicas.synchronous = options.synchronous;
   plan.program = FERRY_TRY(graph::replicate(plan.model.tower, replicas));
-  // All tasks are on this host: whether memory can be mapped is the transport's business.
-  const bool maps = options.transport == Transport::kFerry && options.provider != "tcp";
-  plan.partition = FERRY_TRY(
-      graph::partition(plan.program.graph,
-                       {.maps = [maps](const std::string&, const std::string&) { return maps; }}));
+  plan.partition = FERRY_TRY(graph::partition(
+      plan.program.graph, {.maps = [&options](const std::string& from, const std::string& to) {
+        return maps(options, graph::process_of(from), graph::process_of(to));
+      }}));
   return plan;
 }
 

@@ -1,3 +1,4 @@
+#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -32,6 +33,34 @@ class PipeLine final : public TaskLine {
  private:
   Lines& lines_;
 };
+
+// Of a task whose maker is not a process of ours: it knows where the others are.
+class HandLine final : public TaskLine {
+ public:
+  HandLine(const Places& places, const OnStep& on_step) : places_(places), on_step_(on_step) {}
+  Status say_endpoint(const std::string&) override { return {}; }
+  Result<std::map<std::string, std::string>> hear_endpoints() override { return places_; }
+  Status say_step(const StepReport& step) override {
+    if (on_step_) on_step_(step);
+    return {};
+  }
+  Status say_end(const TaskReport& report) override {
+    report_ = report;
+    return {};
+  }
+  TaskReport take_report() { return std::move(report_); }
+
+ private:
+  const Places& places_;
+  const OnStep& on_step_;
+  TaskReport report_;
+};
+
+std::vector<std::string> names_of(const Places& places) {
+  std::vector<std::string> names;
+  for (const auto& [task, place] : places) names.push_back(task);
+  return names;
+}
 
 // A folder that is gone with the object.
 class ScratchFolder {
@@ -166,6 +195,25 @@ Result<std::string> random_secret() {
 
 }  // namespace
 
+Result<TaskReport> run_one_task(const JobOptions& options, const std::string& task,
+                                const OnStep& on_step) {
+  if (options.places.count(task) == 0)
+    return fail(Code::kNotFound, "the cluster has no task {}; there are {}", task,
+                fmt::join(names_of(options.places), ", "));
+  if (options.secret.empty() && options.secret_file.empty())
+    return fail(Code::kInvalidArgument, "tasks that are started one by one need a secret");
+  const auto plan = FERRY_TRY(plan_job(options));
+  storage::Checkpoint begin;
+  if (options.resume)
+    begin = FERRY_TRY(storage::CheckpointFolder(options.checkpoints)
+                          .load_newest(variables_of(plan.program.graph)));
+  HandLine line(options.places, on_step);
+  auto alone = options;
+  alone.take_variables = false;
+  FERRY_TRY(run_task({alone, plan, task, options.secret, begin.step + 1, begin.tensors, ""}, line));
+  return line.take_report();
+}
+
 Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop) {
   const auto plan = FERRY_TRY(plan_job(options));
@@ -174,7 +222,7 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
   if (options.resume)
     begin = FERRY_TRY(storage::CheckpointFolder(options.checkpoints).load_newest(names));
   const auto scratch = FERRY_TRY(ScratchFolder::make());
-  const auto secret = FERRY_TRY(random_secret());
+  const auto secret = options.secret.empty() ? FERRY_TRY(random_secret()) : options.secret;
   std::vector<TaskRun> runs;
   for (const auto& task : tasks_of(plan.partition))
     runs.push_back({options, plan, task, secret, begin.step + 1, begin.tensors, scratch.path()});

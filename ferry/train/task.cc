@@ -9,8 +9,6 @@
 namespace ferry::train {
 namespace {
 
-constexpr Nanos kMeetPatience = std::chrono::seconds(60);
-
 // What a worker is fed with, and says about its steps; a server does neither.
 class Work {
  public:
@@ -74,15 +72,6 @@ class Work {
   std::optional<std::uint32_t> worker_;
   std::unique_ptr<models::Data> data_;
 };
-}
-
-const TaskRun& run_;
-std::optional<std::uint32_t> worker_;
-std::unique_ptr<models::Images> data_;
-std::optional<models::Batches> batches_;
-std::string images_;
-std::string labels_;
-};
 
 std::string shard_of(const std::string& task) {
   std::string name;
@@ -98,6 +87,20 @@ Status save(const std::string& folder, const std::string& task, std::uint64_t st
   return storage::CheckpointFolder(folder).save(shard_of(task), checkpoint);
 }
 
+// Tasks that are to run one program have the same.
+std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
+  std::uint64_t sum = 0xcbf29ce484222325;
+  const auto take = [&sum](std::string_view text) {
+    for (const auto letter : text) sum = (sum ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
+  };
+  take(fmt::format("{} {} {} {} {}", options.model, options.steps, options.seed, options.rate,
+                   static_cast<int>(options.transport)));
+  for (const auto& crossing : plan.partition.crossings)
+    take(fmt::format("{} {} {} {} {}", crossing.name, crossing.from, crossing.to,
+                     crossing.spec.to_string(), name_of(crossing.way)));
+  return fmt::format("{:016x}", sum);
+}
+
 void use_threads(const JobOptions& options) {
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
   const auto tasks = options.workers + options.servers;
@@ -110,17 +113,22 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   const auto& options = run.options;
   use_threads(options);
   auto work = FERRY_TRY(Work::open(run));
-  auto station = FERRY_TRY(Station::open(options.transport, options.provider, run.secret));
+  StationOptions station_options{options.transport, options.provider, run.secret,
+                                 options.secret_file};
+  if (const auto found = options.places.find(run.task); found != options.places.end())
+    station_options.listen = found->second;
+  auto station = FERRY_TRY(Station::open(station_options));
   FERRY_TRY(line.say_endpoint(station->endpoint()));
-  auto& rendezvous = station->meet(run.task, FERRY_TRY(line.hear_endpoints()));
+  auto& rendezvous =
+      station->meet(run.task, fingerprint(options, run.plan), FERRY_TRY(line.hear_endpoints()));
   runtime::TaskOptions task_options;
   task_options.seed = options.seed;
   task_options.initial = run.initial;
   task_options.registered = station->registered();
   task_options.fetches = work.fetches();
-  auto runner =
-      FERRY_TRY(runtime::TaskRunner::open(run.plan.partition, run.task, rendezvous,
-                                          std::move(task_options), Deadline::after(kMeetPatience)));
+  auto runner = FERRY_TRY(runtime::TaskRunner::open(run.plan.partition, run.task, rendezvous,
+                                                    std::move(task_options),
+                                                    Deadline::after(options.patience)));
   const auto begin = now_ns();
   const auto watch = [&](std::uint64_t step, std::span<const tensor::Tensor> fetched) -> Status {
     FERRY_TRY(work.report(step, fetched, static_cast<double>(now_ns() - begin) * 1e-9, line));

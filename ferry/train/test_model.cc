@@ -20,7 +20,7 @@ Result<Tested> test_here(const JobOptions& options, const storage::NamedTensors&
   FERRY_TRY(Status(builder.status()));
   auto data =
       FERRY_TRY(models::open_data(model, {.split = models::Split::kTest, .batch = kTestBatch}));
-  const ops::Tensors values(variables.begin(), variables.end());
+  ops::Tensors values(variables.begin(), variables.end());
   std::vector<graph::Output> fetches = {tower.loss.output()};
   if (const auto found = tower.metrics.find("accuracy"); found != tower.metrics.end())
     fetches.push_back(found->second.output());

@@ -36,9 +36,9 @@ class FerryStation final : public Station {
       : device_(std::move(device)), copies_(copies) {}
 
   std::string endpoint() const override { return device_.endpoint(); }
-  runtime::Rendezvous& meet(const std::string& task,
+  runtime::Rendezvous& meet(const std::string& task, const std::string& program,
                             const std::map<std::string, std::string>& endpoints) override {
-    links_.emplace(device_, task, endpoints);
+    links_.emplace(device_, task, program, endpoints);
     return rendezvous_.emplace(*links_, copies_);
   }
   runtime::BlockMaker registered() override {
@@ -54,11 +54,12 @@ class FerryStation final : public Station {
   std::optional<runtime::FerryRendezvous> rendezvous_;
 };
 
-Result<std::unique_ptr<Station>> open_ferry(Copies copies, const std::string& provider,
-                                            const std::string& secret) {
+Result<std::unique_ptr<Station>> open_ferry(Copies copies, const StationOptions& station) {
   fabric::Options options;
-  options.provider = provider;
-  options.secret = secret;
+  options.provider = station.provider;
+  options.secret = station.secret;
+  options.secret_file = station.secret_file;
+  options.listen = station.listen;
   return std::make_unique<FerryStation>(FERRY_TRY(fabric::Device::open(options)), copies);
 }
 
@@ -69,7 +70,7 @@ class GrpcStation final : public Station {
       : rendezvous_(std::move(rendezvous)) {}
 
   std::string endpoint() const override { return rendezvous_->endpoint(); }
-  runtime::Rendezvous& meet(const std::string&,
+  runtime::Rendezvous& meet(const std::string&, const std::string&,
                             const std::map<std::string, std::string>& endpoints) override {
     rendezvous_->know(endpoints);
     return *rendezvous_;
@@ -80,11 +81,11 @@ class GrpcStation final : public Station {
   std::unique_ptr<interop::GrpcRendezvous> rendezvous_;
 };
 
-Result<std::unique_ptr<Station>> open_grpc() {
-  return std::make_unique<GrpcStation>(FERRY_TRY(interop::GrpcRendezvous::listen("127.0.0.1:0")));
+Result<std::unique_ptr<Station>> open_grpc(const StationOptions& options) {
+  return std::make_unique<GrpcStation>(FERRY_TRY(interop::GrpcRendezvous::listen(options.listen)));
 }
 #else
-Result<std::unique_ptr<Station>> open_grpc() {
+Result<std::unique_ptr<Station>> open_grpc(const StationOptions&) {
   return fail(Code::kUnimplemented,
               "this program was built without gRPC; install libgrpc++-dev and build it again");
 }
@@ -111,17 +112,16 @@ std::vector<std::string> transport_names() {
   return names;
 }
 
-Result<std::unique_ptr<Station>> Station::open(Transport transport, const std::string& provider,
-                                               const std::string& secret) {
-  switch (transport) {
+Result<std::unique_ptr<Station>> Station::open(const StationOptions& options) {
+  switch (options.transport) {
     case Transport::kFerry:
-      return open_ferry(Copies::kNone, provider, secret);
+      return open_ferry(Copies::kNone, options);
     case Transport::kFerryCopy:
-      return open_ferry(Copies::kSender, provider, secret);
+      return open_ferry(Copies::kSender, options);
     case Transport::kFerryPrivate:
-      return open_ferry(Copies::kBoth, provider, secret);
+      return open_ferry(Copies::kBoth, options);
     case Transport::kGrpc:
-      return open_grpc();
+      return open_grpc(options);
   }
   return fail(Code::kInvalidArgument, "no such transport");
 }

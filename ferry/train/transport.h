@@ -17,17 +17,24 @@ std::string_view name_of(Transport transport);
 Result<Transport> transport_named(std::string_view name);
 std::vector<std::string> transport_names();
 
+struct StationOptions {
+  Transport transport = Transport::kFerry;
+  std::string provider = "auto";
+  std::string secret;  // or the file that holds it
+  std::string secret_file;
+  std::string listen = "127.0.0.1:0";
+};
+
 // One task's end of a transport: where it is found, and the rendezvous once all are known.
 class Station {
  public:
   // kUnimplemented for a transport that this program was built without.
-  static Result<std::unique_ptr<Station>> open(Transport transport, const std::string& provider,
-                                               const std::string& secret);
+  static Result<std::unique_ptr<Station>> open(const StationOptions& options);
   virtual ~Station() = default;
 
   virtual std::string endpoint() const = 0;
-  // The others', by task. Once.
-  virtual runtime::Rendezvous& meet(const std::string& task,
+  // The others', by task. `program` is the same for all of them, or they do not meet. Once.
+  virtual runtime::Rendezvous& meet(const std::string& task, const std::string& program,
                                     const std::map<std::string, std::string>& endpoints) = 0;
   // Memory that peers may touch.
   virtual runtime::BlockMaker registered() = 0;

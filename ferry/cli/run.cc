@@ -1,0 +1,107 @@
+#include "ferry/cli/run.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_size.h"
+#include "ferry/cli/command_line.h"
+#include "ferry/cli/doctor_peer.h"
+#include "ferry/cli/report_json.h"
+#include "ferry/cli/train.h"
+
+namespace ferry::cli {
+namespace {
+
+struct RunFlags : TrainFlags {
+  std::string cluster;
+  std::string task;
+  std::string secret_file;
+  double patience = 60;
+};
+
+std::string task_json(const train::TaskReport& report, double seconds) {
+  return nlohmann::json{{"tool", "run"},
+                        {"task", report.task},
+                        {"steps", report.executor.steps},
+                        {"seconds", seconds},
+                        {"sent",
+                         {{"tensors", report.crossings.tensors},
+                          {"bytes", report.crossings.bytes},
+                          {"in_place", report.crossings.in_place},
+                          {"copies", report.crossings.copies}}}}
+             .dump(2) +
+         "\n";
+}
+
+Result<int> run_task_of(const RunFlags& flags) {
+  const auto jobs = FERRY_TRY(jobs_of(flags));
+  if (jobs.size() != 1)
+    return fail(Code::kInvalidArgument, "one task runs over one transport, not {}", jobs.size());
+  const auto& job = jobs.front();
+  fmt::print(
+      "{} at {}: {}, {} workers, {} servers, {} steps; waits up to {:.0f} s for the others\n",
+      flags.task, job.places.count(flags.task) > 0 ? job.places.at(flags.task) : "?", job.model,
+      job.workers, job.servers, job.steps, flags.patience);
+  std::fflush(stdout);
+  TrainProgress progress(job, stdout);
+  double seconds = 0;
+  const auto report =
+      FERRY_TRY(train::run_one_task(job, flags.task, [&](const train::StepReport& step) {
+        progress(step);
+        seconds = step.seconds;
+      }));
+  fmt::print("{} is done: {} steps, {} tensors sent, {}, {} in place, {} copies\n", report.task,
+             report.executor.steps, report.crossings.tensors, size_text(report.crossings.bytes),
+             report.crossings.in_place, report.crossings.copies);
+  if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, task_json(report, seconds)));
+  return 0;
+}
+
+Result<int> run_cluster(RunFlags flags) {
+  const auto cluster = FERRY_TRY(train::read_cluster(flags.cluster));
+  auto& job = flags.job;
+  job.places = cluster.places;
+  job.workers = cluster.workers;
+  job.servers = cluster.servers;
+  job.patience = Nanos(static_cast<std::int64_t>(flags.patience * 1e9));
+  if (flags.task.empty()) return run_train(flags);
+  const auto peer = FERRY_TRY(peer_options(flags.secret_file, flags.patience));
+  job.secret = peer.secret;
+  job.secret_file = peer.secret_file;
+  return run_task_of(flags);
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<RunFlags>();
+  auto* command = app.add_subcommand("run", "Train with the tasks of a cluster file");
+  command
+      ->add_option("--cluster", flags->cluster,
+                   "File with {\"ps\": [\"host:port\"], \"worker\": [\"host:port\", ...]}")
+      ->required();
+  command->add_option("--task", flags->task,
+                      "Be this one task, such as /job:worker/task:0; else all run on this machine");
+  command->add_option("--secret-file", flags->secret_file,
+                      "With --task: the cluster's secret (or FERRY_SECRET in the environment)");
+  command->add_option("--patience", flags->patience, "Seconds to wait for the other tasks")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_job_options(*command, *flags);
+  add_training_options(*command, *flags);
+  command->footer(
+      "All tasks are started with the same options, in any order, on machines that reach each "
+      "other;\n"
+      "tasks at one address use each other's memory in place.");
+  command->callback([flags, &exit_code] {
+    const auto status = run_cluster(*flags);
+    if (!status) fmt::print(stderr, "ferry run: {}\n", status.error().message());
+    exit_code = status ? *status : kCannotRun;
+  });
+}
+
+}  // namespace ferry::cli
