@@ -17,7 +17,7 @@ namespace ferry::cli {
 namespace {
 
 // How a job learnt, by the time since its first step: the mean of all workers over a few steps.
-class Curve {
+class LearningCurve {
  public:
   void add(const train::StepReport& step) {
     seconds_ = step.seconds;
@@ -49,7 +49,7 @@ class Curve {
 struct Trained {
   train::JobOptions options;
   train::JobReport report;
-  Curve curve = {};
+  LearningCurve curve = {};
   std::optional<train::Tested> tested = {};  // if it was asked for
 
   std::optional<double> accuracy() const { return tested ? tested->accuracy : std::nullopt; }
@@ -142,7 +142,7 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
   fmt::print(out, "{}: {} workers, {} servers, batch {}, {} steps, {}\n", options.model,
              options.workers, options.servers, options.batch, options.steps, path_text(options));
   TrainProgress progress(options, out);
-  Curve curve;
+  LearningCurve curve;
   auto report = FERRY_TRY(train::run_job(
       options,
       [&](const train::StepReport& step) {
