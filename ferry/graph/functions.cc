@@ -145,5 +145,9 @@ LstmState lstm_cell(Expr x, const LstmState& state, Expr w, Expr b) {
   return {cell, cell.at(1)};
 }
 Expr gru_cell(Expr x, Expr h, Expr w, Expr b) { return formula("GruCell", {x, h, w, b}); }
+Expr lstm(Expr x, const LstmState& first, Expr w, Expr b) {
+  return formula("Lstm", {x, first.h, first.c, w, b});
+}
+Expr gru(Expr x, Expr first, Expr w, Expr b) { return formula("Gru", {x, first, w, b}); }
 
 }  // namespace ferry::graph

@@ -90,5 +90,9 @@ struct LstmState {
 };
 LstmState lstm_cell(Expr x, const LstmState& state, Expr w, Expr b);
 Expr gru_cell(Expr x, Expr h, Expr w, Expr b);
+// A whole sequence x [T, N, I]: h after each step. Of lstm(), at(1) is c after each step, which
+// gradients do not flow through.
+Expr lstm(Expr x, const LstmState& first, Expr w, Expr b);
+Expr gru(Expr x, Expr first, Expr w, Expr b);
 
 }  // namespace ferry::graph

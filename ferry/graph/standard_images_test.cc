@@ -149,5 +149,23 @@ TEST(ShapesOfCells, TieWeightsToStates) {
             "f32[?, 10] f32[?, 16] f32[26, 48] f32[48]");
 }
 
+TEST(ShapesOfSequences, MayHaveAnyLength) {
+  const auto x = f({-1, 10});
+  const auto h = f({-1, 16});
+  const auto xs = f({-1, -1, 10});
+  const auto hs = f({-1, 8, 16});
+  EXPECT_EQ(made("Lstm", {xs, h, h, f({26, 64}), f({64})}),
+            "f32[?, ?, 16] f32[?, ?, 16] f32[?, ?, 64]");
+  EXPECT_EQ(made("Lstm", {f({7, 8, 10}), h, h, f({26, 64}), f({64})}),
+            "f32[7, 8, 16] f32[7, 8, 16] f32[7, 8, 64]");
+  EXPECT_EQ(made("Lstm", {x, h, h, f({26, 64}), f({64})}),
+            "input 0 is f32[?, 10], and should be [T, N, I]");
+  EXPECT_EQ(made("LstmGrad", {hs, xs, h, h, f({26, 64}), hs, hs, f({-1, -1, 64})}),
+            "f32[?, 8, 10] f32[8, 16] f32[8, 16] f32[26, 64] f32[64]");
+  EXPECT_EQ(made("Gru", {xs, h, f({26, 48}), f({48})}), "f32[?, ?, 16] f32[?, ?, 48]");
+  EXPECT_EQ(made("GruGrad", {hs, xs, h, f({26, 48}), hs, f({-1, -1, 48})}),
+            "f32[?, 8, 10] f32[8, 16] f32[26, 48] f32[48]");
+}
+
 }  // namespace
 }  // namespace ferry::graph

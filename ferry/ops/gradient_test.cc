@@ -214,5 +214,16 @@ TEST(GradientKernels, Recurrences) {
                   });
 }
 
+TEST(GradientKernels, Sequences) {
+  using namespace graph;
+  check_gradients(
+      {noise({3, 2, 3}, 1), noise({2, 4}, 2), noise({2, 4}, 3), noise({7, 16}, 4), noise({16}, 5)},
+      [](const Exprs& x) {
+        return lstm(x[0], {x[1], x[2]}, x[3], x[4]);
+      });
+  check_gradients({noise({3, 2, 3}, 1), noise({2, 4}, 2), noise({7, 12}, 3), noise({12}, 4)},
+                  [](const Exprs& x) { return gru(x[0], x[1], x[2], x[3]); });
+}
+
 }  // namespace
 }  // namespace ferry::ops

@@ -9,31 +9,15 @@
 namespace ferry::ops {
 namespace {
 
-// sums = x wx + h wh, for all gates.
+// sums = b + x wx + h wh, for all gates.
 Status lstm_sums(const Call& call, const CellSizes& sizes, float* sums) {
   const auto* w = call.floats(3);
   const auto gates = sizes.gates;
-  FERRY_TRY(multiply({.m = sizes.rows, .n = gates, .k = sizes.inputs},
+  repeat_row(call.floats(4), sizes.rows, gates, sums);
+  FERRY_TRY(multiply({.m = sizes.rows, .n = gates, .k = sizes.inputs, .add = true},
                      {call.floats(0), sizes.inputs}, {w, gates}, sums, gates));
   return multiply({.m = sizes.rows, .n = gates, .k = sizes.state, .add = true},
                   {call.floats(1), sizes.state}, {w + sizes.state_weights(), gates}, sums, gates);
-}
-
-// One row: gates from sums, in place, and the new state.
-void lstm_row(float* gates, const float* b, const float* c, float* new_h, float* new_c,
-              std::size_t state) {
-  const auto n = state;
-  math::binary(math::Binary::kAdd, {gates}, {b}, gates, 4 * n);
-  math::unary(math::Unary::kSigmoid, gates, gates, 2 * n);
-  math::unary(math::Unary::kTanh, gates + 2 * n, gates + 2 * n, n);
-  math::unary(math::Unary::kSigmoid, gates + 3 * n, gates + 3 * n, n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto next = gates[n + i] * c[i] + gates[i] * gates[2 * n + i];
-    new_c[i] = next;
-    new_h[i] = next;
-  }
-  math::unary(math::Unary::kTanh, new_h, new_h, n);
-  math::binary(math::Binary::kMul, {new_h}, {gates + 3 * n}, new_h, n);
 }
 
 Status run_lstm(const Call& call) {
@@ -47,36 +31,11 @@ Status run_lstm(const Call& call) {
   for (std::size_t row = 0; row < sizes.rows; ++row) {
     const auto at = row * sizes.state;
     auto* own = sums + row * sizes.gates;
-    lstm_row(own, call.floats(4), call.floats(2) + at, row_h, c + at, sizes.state);
+    lstm_row(own, call.floats(2) + at, row_h, c + at, sizes.state);
     std::copy_n(row_h, sizes.state, h + at);
     std::copy_n(own, sizes.gates, gates + row * sizes.gates);
   }
   return {};
-}
-
-// One row: what flows into the sums of the gates, and into the old c.
-struct LstmFlow {
-  const float* dh;
-  const float* dc;
-  const float* c;
-  const float* new_c;
-  const float* gates;
-};
-void lstm_row_grad(const LstmFlow& in, float* sums, float* tops, float* dc, std::size_t n) {
-  math::unary(math::Unary::kTanh, in.new_c, tops, n);
-  for (std::size_t j = 0; j < n; ++j) {
-    const auto i = in.gates[j];
-    const auto f = in.gates[n + j];
-    const auto g = in.gates[2 * n + j];
-    const auto o = in.gates[3 * n + j];
-    const auto top = tops[j];
-    const auto flow = in.dc[j] + in.dh[j] * o * (1 - top * top);
-    sums[j] = flow * g * i * (1 - i);
-    sums[n + j] = flow * in.c[j] * f * (1 - f);
-    sums[2 * n + j] = flow * i * (1 - g * g);
-    sums[3 * n + j] = in.dh[j] * top * o * (1 - o);
-    dc[j] = flow * f;
-  }
 }
 
 // dx, dh, dw and db from what flows into the sums.
@@ -114,8 +73,50 @@ Status run_lstm_grad(const Call& call) {
 
 }  // namespace
 
+void lstm_row(float* gates, const float* c, float* new_h, float* new_c, std::size_t n) {
+  math::unary(math::Unary::kSigmoid, gates, gates, 2 * n);
+  math::unary(math::Unary::kTanh, gates + 2 * n, gates + 2 * n, n);
+  math::unary(math::Unary::kSigmoid, gates + 3 * n, gates + 3 * n, n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto next = gates[n + i] * c[i] + gates[i] * gates[2 * n + i];
+    new_c[i] = next;
+    new_h[i] = next;
+  }
+  math::unary(math::Unary::kTanh, new_h, new_h, n);
+  math::binary(math::Binary::kMul, {new_h}, {gates + 3 * n}, new_h, n);
+}
+
+void lstm_row_grad(const LstmFlow& in, float* sums, float* tops, float* dc, std::size_t n) {
+  math::unary(math::Unary::kTanh, in.new_c, tops, n);
+  for (std::size_t j = 0; j < n; ++j) {
+    const auto i = in.gates[j];
+    const auto f = in.gates[n + j];
+    const auto g = in.gates[2 * n + j];
+    const auto o = in.gates[3 * n + j];
+    const auto top = tops[j];
+    const auto flow = in.dc[j] + in.dh[j] * o * (1 - top * top);
+    sums[j] = flow * g * i * (1 - i);
+    sums[n + j] = flow * in.c[j] * f * (1 - f);
+    sums[2 * n + j] = flow * i * (1 - g * g);
+    sums[3 * n + j] = in.dh[j] * top * o * (1 - o);
+    dc[j] = flow * f;
+  }
+}
+
+Status state_weights_grad(const SequenceSizes& sizes, const float* first, const float* y,
+                          const float* sums, std::size_t columns, float* dw) {
+  const auto& cell = sizes.cell;
+  const auto later = sizes.steps > 0 ? sizes.all_rows() - cell.rows : 0;
+  FERRY_TRY(multiply({.m = cell.state, .n = columns, .k = later}, {y, cell.state, true},
+                     {sums + sizes.gates(), cell.gates}, dw, cell.gates));
+  if (sizes.steps == 0) return {};
+  return multiply({.m = cell.state, .n = columns, .k = cell.rows, .add = true},
+                  {first, cell.state, true}, {sums, cell.gates}, dw, cell.gates);
+}
+
 NamedKernels recurrent_kernels() {
   auto kernels = gru_kernels();
+  for (auto& kernel : sequence_kernels()) kernels.push_back(std::move(kernel));
   kernels.emplace_back("LstmCell", shaped(run_lstm));
   kernels.emplace_back("LstmCellGrad", shaped(run_lstm_grad));
   return kernels;

@@ -26,6 +26,7 @@ NamedKernels class_kernels();
 NamedKernels row_kernels();
 NamedKernels recurrent_kernels();
 NamedKernels gru_kernels();
+NamedKernels sequence_kernels();
 NamedKernels update_kernels();
 
 }  // namespace ferry::ops

@@ -143,7 +143,13 @@ std::vector<TorchCase> recurrent_cases() {
        {noise({2, 3}, 1), noise({2, 4}, 2), noise({2, 4}, 3), noise({7, 16}, 4), noise({16}, 5)},
        {},
        cell,
-       {"h", "c2"}}};
+       {"h", "c2"}},
+      {"Lstm",
+       {noise({6, 2, 3}, 1), noise({2, 4}, 2), noise({2, 4}, 3), noise({7, 16}, 4), noise({16}, 5)},
+       {},
+       "y, _, _ = torch.lstm(a, (b[None], c[None]), [d[:3].t(), d[3:].t(), e, torch.zeros(16)], "
+       "True, 1, 0.0, False, False, False)",
+       {"y"}}};
 }
 
 TEST(AgainstPyTorch, TheSameNumbers) {
