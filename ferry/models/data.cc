@@ -4,6 +4,7 @@
 
 #include "ferry/models/batches.h"
 #include "ferry/models/random_internal.h"
+#include "ferry/models/text.h"
 
 namespace ferry::models {
 namespace {
@@ -28,6 +29,27 @@ class ImageData final : public Data {
   explicit ImageData(Images images) : images_(std::move(images)) {}
   const Images images_;
   std::optional<Batches> batches_;
+};
+
+class TextData final : public Data {
+ public:
+  static Result<std::unique_ptr<Data>> open(const DataOptions& options) {
+    auto text = FERRY_TRY(read_text(options.split));
+    return std::make_unique<TextData>(
+        FERRY_TRY(Pieces::open(std::move(text), {.batch = options.batch,
+                                                 .worker = options.worker,
+                                                 .workers = options.workers,
+                                                 .seed = options.seed})));
+  }
+  explicit TextData(Pieces pieces) : pieces_(std::move(pieces)) {}
+  std::map<std::string, tensor::Tensor> of_step(std::uint64_t step) override {
+    const auto batch = pieces_.of_step(step);
+    return {{"ids", batch.ids}, {"next", batch.next}};
+  }
+  std::uint64_t steps_per_epoch() const override { return pieces_.steps_per_epoch(); }
+
+ private:
+  Pieces pieces_;
 };
 
 // Numbers between -0.5 and 0.5, and classes, anew in each step.
@@ -78,7 +100,7 @@ Result<std::unique_ptr<Data>> open_data(const Model& model, const DataOptions& o
     case Feeds::kImages:
       return ImageData::open(options);
     case Feeds::kText:
-      return fail(Code::kUnimplemented, "there is no text yet");
+      return TextData::open(options);
     case Feeds::kSynthetic:
       return std::make_unique<SyntheticData>(model, options);
     case Feeds::kNothing:

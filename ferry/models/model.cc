@@ -13,8 +13,22 @@ struct Known {
   std::string_view name;
   Model (*make)(const ModelOptions&);
 };
-constexpr std::array kKnown = {Known{"lenet", lenet}, Known{"mlp", mlp},
-                               Known{"mlp-2048", mlp_2048}};
+constexpr std::array kKnown = {Known{"lenet", lenet},
+                               Known{"mlp", mlp},
+                               Known{"mlp-2048", mlp_2048},
+                               Known{"lstm-text", lstm_text},
+                               Known{"gru-text", gru_text},
+                               Known{"fcn-5", fcn_5},
+                               Known{"alexnet", alexnet},
+                               Known{"vgg-16", vgg_16},
+                               Known{"googlenet", googlenet},
+                               Known{"inception-v3", inception_v3},
+                               Known{"inception-v4", inception_v4},
+                               Known{"resnet-50", resnet_50},
+                               Known{"resnet-152", resnet_152},
+                               Known{"lstm", lstm_model},
+                               Known{"gru", gru_model},
+                               Known{"seq2seq", seq2seq}};
 
 }  // namespace
 

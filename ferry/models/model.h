@@ -30,7 +30,7 @@ struct ModelFacts {
   // Of the computation of one step with a batch of up to 32; 0: that of the model `like`, times the
   // floating-point operations of this one over those of that one.
   double seconds = 0;
-  std::string like;
+  std::string like = {};
   bool grows_with_batch = true;  // times batch / 32, beyond a batch of 32
 };
 
