@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -45,6 +46,19 @@ class LearningCurve {
   std::vector<Point> accuracies_;
 };
 
+models::Feeds feeds_of(const train::JobOptions& options) {
+  const auto model = models::make_model(options.model, {.batch = options.batch});
+  return model ? model->feeds : models::Feeds::kNothing;
+}
+// Of text one says how many letters the model still hesitates between.
+bool reads_text(const train::JobOptions& options) {
+  return feeds_of(options) == models::Feeds::kText;
+}
+// Data that is made up has none.
+bool has_test_set(const train::JobOptions& options) {
+  return feeds_of(options) == models::Feeds::kImages || reads_text(options);
+}
+
 // A job that has ended well.
 struct Trained {
   train::JobOptions options;
@@ -53,6 +67,13 @@ struct Trained {
   std::optional<train::Tested> tested = {};  // if it was asked for
 
   std::optional<double> accuracy() const { return tested ? tested->accuracy : std::nullopt; }
+  // Of the last step, and in the test; none where there is no text.
+  std::optional<double> perplexity() const {
+    return reads_text(options) ? std::optional(std::exp(report.last.front().loss)) : std::nullopt;
+  }
+  std::optional<double> test_perplexity() const {
+    return tested && reads_text(options) ? std::optional(std::exp(tested->loss)) : std::nullopt;
+  }
 
   double samples_per_second() const {
     return static_cast<double>(report.steps * options.workers) *
@@ -71,49 +92,63 @@ std::string path_text(const train::JobOptions& options) {
   return fmt::format("{}, {}", name, options.provider);
 }
 
+// The columns of one job; those of text only where there is some.
+std::vector<std::string> trained_row(const Trained& job, bool with_text) {
+  const auto sent = job.sent();
+  const auto accuracy = job.accuracy();
+  std::vector<std::string> row = {path_text(job.options), fmt::format("{:.1f}", job.report.seconds),
+                                  fmt::format("{:.0f}", job.samples_per_second()),
+                                  accuracy ? fmt::format("{:.1f} %", *accuracy * 100) : "-"};
+  if (with_text)
+    for (const auto& perplexity : {job.perplexity(), job.test_perplexity()})
+      row.push_back(perplexity ? fmt::format("{:.2f}", *perplexity) : "-");
+  row.insert(row.end(), {size_text(sent.bytes / job.report.steps), fmt::format("{}", sent.tensors),
+                         fmt::format("{}", sent.in_place), fmt::format("{}", sent.copies)});
+  return row;
+}
+
 void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
+  const bool with_text = reads_text(jobs.front().options);
+  std::vector<std::string> columns = {"transport", "seconds", "samples/s", "test accuracy"};
+  if (with_text) columns.insert(columns.end(), {"perplexity", "test perplexity"});
+  columns.insert(columns.end(), {"sent each step", "tensors", "in place", "copies"});
   std::vector<std::vector<std::string>> rows;
-  for (const auto& job : jobs) {
-    const auto sent = job.sent();
-    rows.push_back({path_text(job.options), fmt::format("{:.1f}", job.report.seconds),
-                    fmt::format("{:.0f}", job.samples_per_second()),
-                    job.accuracy() ? fmt::format("{:.1f} %", *job.accuracy() * 100) : "-",
-                    size_text(sent.bytes / job.report.steps), fmt::format("{}", sent.tensors),
-                    fmt::format("{}", sent.in_place), fmt::format("{}", sent.copies)});
-  }
-  fmt::print(out, "\n{}",
-             render_table({"transport", "seconds", "samples/s", "test accuracy", "sent each step",
-                           "tensors", "in place", "copies"},
-                          rows));
+  for (const auto& job : jobs) rows.push_back(trained_row(job, with_text));
+  fmt::print(out, "\n{}", render_table(columns, rows));
   for (std::size_t index = 1; index < jobs.size(); ++index)
     fmt::print(out, "{} is {:.2f}x as fast as {}\n", path_text(jobs[0].options),
                jobs[0].samples_per_second() / jobs[index].samples_per_second(),
                path_text(jobs[index].options));
 }
 
+nlohmann::json optional_json(const std::optional<double>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json();
+}
+
 Status write_trained(const std::string& path, const std::vector<Trained>& jobs) {
   auto all = nlohmann::json::array();
   for (const auto& job : jobs) {
     const auto sent = job.sent();
-    all.push_back(
-        {{"model", job.options.model},
-         {"transport", train::name_of(job.options.transport)},
-         {"provider", job.options.provider},
-         {"workers", job.options.workers},
-         {"ps", job.options.servers},
-         {"batch", job.options.batch},
-         {"first_step", job.report.first_step},
-         {"steps", job.report.steps},
-         {"seconds", job.report.seconds},
-         {"samples_per_second", job.samples_per_second()},
-         {"loss", job.report.last.front().loss},
-         {"test_loss", job.tested ? nlohmann::json(job.tested->loss) : nlohmann::json()},
-         {"test_accuracy", job.accuracy() ? nlohmann::json(*job.accuracy()) : nlohmann::json()},
-         {"sent",
-          {{"tensors", sent.tensors},
-           {"bytes", sent.bytes},
-           {"in_place", sent.in_place},
-           {"copies", sent.copies}}}});
+    all.push_back({{"model", job.options.model},
+                   {"transport", train::name_of(job.options.transport)},
+                   {"provider", job.options.provider},
+                   {"workers", job.options.workers},
+                   {"ps", job.options.servers},
+                   {"batch", job.options.batch},
+                   {"first_step", job.report.first_step},
+                   {"steps", job.report.steps},
+                   {"seconds", job.report.seconds},
+                   {"samples_per_second", job.samples_per_second()},
+                   {"loss", job.report.last.front().loss},
+                   {"test_loss", job.tested ? nlohmann::json(job.tested->loss) : nlohmann::json()},
+                   {"test_accuracy", optional_json(job.accuracy())},
+                   {"perplexity", optional_json(job.perplexity())},
+                   {"test_perplexity", optional_json(job.test_perplexity())},
+                   {"sent",
+                    {{"tensors", sent.tensors},
+                     {"bytes", sent.bytes},
+                     {"in_place", sent.in_place},
+                     {"copies", sent.copies}}}});
   }
   return write_report(path, nlohmann::json{{"tool", "train"}, {"jobs", all}}.dump(2) + "\n");
 }
@@ -158,7 +193,10 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
 }  // namespace
 
 TrainProgress::TrainProgress(const train::JobOptions& options, std::FILE* out)
-    : options_(options), out_(out), on_terminal_(isatty(fileno(out)) != 0) {}
+    : options_(options),
+      out_(out),
+      on_terminal_(isatty(fileno(out)) != 0),
+      reads_text_(reads_text(options)) {}
 
 void TrainProgress::operator()(const train::StepReport& step) {
   const bool last = ++seen_ == options_.steps;
@@ -169,8 +207,10 @@ void TrainProgress::operator()(const train::StepReport& step) {
                     static_cast<double>(options_.batch) / step.seconds;
   const auto accuracy =
       step.accuracy ? fmt::format("  accuracy {:5.1f} %", *step.accuracy * 100) : "";
-  fmt::print(out_, "{}step {:>6}  loss {:.4f}{}  {:.0f} samples/s{}",
-             on_terminal_ ? "\r\033[K" : "", step.step, step.loss, accuracy, rate,
+  const auto perplexity =
+      reads_text_ ? fmt::format("  perplexity {:.2f}", std::exp(step.loss)) : "";
+  fmt::print(out_, "{}step {:>6}  loss {:.4f}{}{}  {:.0f} samples/s{}",
+             on_terminal_ ? "\r\033[K" : "", step.step, step.loss, perplexity, accuracy, rate,
              on_terminal_ && !last ? "" : "\n");
   std::fflush(out_);
 }

@@ -29,6 +29,7 @@ class TrainProgress {
   const train::JobOptions& options_;
   std::FILE* out_;
   const bool on_terminal_;
+  const bool reads_text_;
   std::uint64_t seen_ = 0;
   double next_ = 0;
 };
