@@ -71,24 +71,39 @@ class JobsOfProcesses : public Jobs {
       GTEST_SKIP() << "the thread sanitizer does not follow a process with threads into a fork";
     Jobs::SetUp();
   }
+  static void expect_same_bits_over(JobOptions options) {
+    options.processes = false;
+    const auto expected = run(options);
+    options.processes = true;
+    for (const auto& [transport, provider] :
+         std::vector<std::pair<Transport, std::string>>{{Transport::kFerry, "shm"},
+                                                        {Transport::kFerry, "tcp"},
+                                                        {Transport::kFerryCopy, "shm"},
+                                                        {Transport::kFerryPrivate, "shm"},
+                                                        {Transport::kGrpc, "auto"}}) {
+      SCOPED_TRACE(fmt::format("{} over {}", name_of(transport), provider));
+      options.transport = transport;
+      options.provider = provider;
+      expect_same_bits(expected, run(options));
+    }
+  }
 };
 
-TEST_F(JobsOfProcesses, GiveTheSameBitsWhateverTheTransport) {
+TEST_F(JobsOfProcesses, GiveTheSameBitsWhateverTheTransport) { expect_same_bits_over(small_job()); }
+
+// Tensors whose shapes differ from step to step, and gradients of a table's rows.
+TEST_F(JobsOfProcesses, GiveTheSameBitsForTextOfAnyLength) {
+  if (!std::filesystem::exists("/usr/share/common-licenses"))
+    GTEST_SKIP() << "there is no text in /usr/share/common-licenses";
   auto options = small_job();
-  options.processes = false;
-  const auto expected = run(options);
-  options.processes = true;
-  for (const auto& [transport, provider] :
-       std::vector<std::pair<Transport, std::string>>{{Transport::kFerry, "shm"},
-                                                      {Transport::kFerry, "tcp"},
-                                                      {Transport::kFerryCopy, "shm"},
-                                                      {Transport::kFerryPrivate, "shm"},
-                                                      {Transport::kGrpc, "auto"}}) {
-    SCOPED_TRACE(fmt::format("{} over {}", name_of(transport), provider));
-    options.transport = transport;
-    options.provider = provider;
-    expect_same_bits(expected, run(options));
-  }
+  options.model = "lstm-text";
+  options.batch = 4;
+  options.optimizer = graph::Optimizer::adam();
+  options.rate = 0.003;
+  expect_same_bits_over(options);
+  options.model = "gru-text";
+  options.optimizer = graph::Optimizer::sgd();
+  expect_same_bits_over(options);
 }
 
 TEST_F(JobsOfProcesses, SendNothingByCopyInTheSteadyState) {
