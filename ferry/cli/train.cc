@@ -56,7 +56,7 @@ bool reads_text(const train::JobOptions& options) {
 }
 // Data that is made up has none.
 bool has_test_set(const train::JobOptions& options) {
-  return feeds_of(options) == models::Feeds::kImages || reads_text(options);
+  return !options.emulate && (feeds_of(options) == models::Feeds::kImages || reads_text(options));
 }
 
 // A job that has ended well.
@@ -186,7 +186,8 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
       },
       [] { return InterruptGuard::interrupted(); }));
   Trained trained{options, std::move(report), std::move(curve)};
-  if (test) trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
+  if (test && has_test_set(options))
+    trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
   return trained;
 }
 
