@@ -1,5 +1,6 @@
 #include "ferry/runtime/ferry_rendezvous.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ferry/runtime/ferry_ends_internal.h"
@@ -37,10 +38,8 @@ class FerryRendezvous::Opening {
     FERRY_TRY(owner_.links_.open(peers(), deadline_));
     for (const auto& crossing : partition_.crossings)
       if (owner_of(crossing) == task_) FERRY_TRY(offer(crossing));
-    for (const auto& crossing : partition_.crossings)
-      if (concerns(crossing) && owner_of(crossing) != task_) ++awaited_[owner_of(crossing)];
-    for (const auto& [peer, count] : awaited_)
-      for (std::size_t ticket = 0; ticket < count; ++ticket) FERRY_TRY(accept_from(peer));
+    for (const auto& peer : peers_by_pair()) FERRY_TRY(exchange(peer));
+    for (const auto& [peer, note] : heard_) FERRY_TRY(accept(peer, note));
     return {};
   }
 
@@ -67,11 +66,50 @@ class FerryRendezvous::Opening {
     if (!ticket)
       return fail(ticket.error().code(), "'{}' from {} to {}: {}", crossing.name, crossing.from,
                   crossing.to, ticket.error().message());
-    Note note;
+    auto& note = offers_[peer_of(crossing)].emplace_back();
     std::memcpy(note.data(), &crossing.id, sizeof crossing.id);
     const auto wire = ticket->to_wire();
     std::memcpy(note.data() + sizeof crossing.id, wire.data(), wire.size());
-    return owner_.links_.to(peer_of(crossing)).send(note, {.deadline = deadline_}).wait();
+    return {};
+  }
+
+  // All tasks go through the pairs in one order, so that the first of those that are left always
+  // has both of its tasks: both may have more to say than a channel holds.
+  std::vector<std::string> peers_by_pair() const {
+    const auto all = peers();
+    std::vector<std::string> sorted(all.begin(), all.end());
+    std::sort(sorted.begin(), sorted.end(), [this](const auto& a, const auto& b) {
+      return std::minmax(task_, a) < std::minmax(task_, b);
+    });
+    return sorted;
+  }
+
+  // Nothing else happens on the channel meanwhile: it would wait behind what is to be heard.
+  Status exchange(const std::string& peer) {
+    if (task_ < peer) FERRY_TRY(tell(peer));
+    FERRY_TRY(hear(peer));
+    return task_ < peer ? Status() : tell(peer);
+  }
+
+  Status tell(const std::string& peer) {
+    for (const auto& note : offers_[peer])
+      FERRY_TRY(owner_.links_.to(peer).send(note, {.deadline = deadline_}).wait());
+    return {};
+  }
+
+  Status hear(const std::string& peer) {
+    for (const auto& crossing : partition_.crossings) {
+      if (!concerns(crossing) || owner_of(crossing) != peer) continue;
+      Note note;
+      const auto length = owner_.links_.to(peer).receive(note, deadline_);
+      if (!length)
+        return fail(length.error().code(), "{} has not opened its crossings: {}", peer,
+                    length.error().message());
+      if (*length != note.size())
+        return fail(Code::kDataLoss, "{} says {} bytes about a crossing", peer, *length);
+      heard_.emplace_back(peer, note);
+    }
+    return {};
   }
 
   Result<transfer::Ticket> open_own(const Crossing& crossing, fabric::Channel& channel) {
@@ -101,17 +139,12 @@ class FerryRendezvous::Opening {
     return static_cast<FerrySharedVariable&>(*variable).writer.admit(reader);
   }
 
-  Status accept_from(const std::string& peer) {
+  Status accept(const std::string& peer, const Note& note) {
     auto& channel = owner_.links_.to(peer);
-    Note note;
-    auto length = channel.receive(note, deadline_);
-    if (!length)
-      return fail(length.error().code(), "{} has not opened its crossings: {}", peer,
-                  length.error().message());
     std::uint32_t id = 0;
     std::memcpy(&id, note.data(), sizeof id);
-    if (*length != note.size() || id >= partition_.crossings.size() ||
-        owner_of(partition_.crossings[id]) != peer || !concerns(partition_.crossings[id]))
+    if (id >= partition_.crossings.size() || owner_of(partition_.crossings[id]) != peer ||
+        !concerns(partition_.crossings[id]))
       return fail(Code::kDataLoss, "{} speaks of a crossing that is not between it and {}", peer,
                   task_);
     const auto ticket =
@@ -153,7 +186,8 @@ class FerryRendezvous::Opening {
   const graph::Partition& partition_;
   const std::string task_;
   const Deadline deadline_;
-  std::map<std::string, std::size_t> awaited_;
+  std::map<std::string, std::vector<Note>> offers_;  // by peer
+  std::vector<std::pair<std::string, Note>> heard_;  // from peers
 };
 
 FerryRendezvous::~FerryRendezvous() = default;
