@@ -216,8 +216,35 @@ void conv_sizes(benchmark::internal::Benchmark* bench) {
       ->UseRealTime();
 }
 
+// A layer of 1024 over 32 rows: one step, and a whole sequence. The limit of both is matmul_onednn.
+constexpr std::int64_t kRows = 32;
+constexpr std::int64_t kState = 1024;
+constexpr double kStepWork = 2.0 * kRows * (2 * kState) * (4 * kState);
+
+void lstm_cell_kernel(benchmark::State& state) {
+  const Dims h = {kRows, kState};
+  run_kernel(state, "LstmCell", {h, h, h, {2 * kState, 4 * kState}, {4 * kState}}, {}, kStepWork);
+}
+void lstm_kernel(benchmark::State& state) {
+  const auto steps = state.range(0);
+  const Dims h = {kRows, kState};
+  run_kernel(state, "Lstm", {{steps, kRows, kState}, h, h, {2 * kState, 4 * kState}, {4 * kState}},
+             {}, kStepWork * static_cast<double>(steps));
+}
+void lstm_grad_kernel(benchmark::State& state) {
+  const auto steps = state.range(0);
+  const Dims h = {kRows, kState};
+  const Dims all = {steps, kRows, kState};
+  run_kernel(state, "LstmGrad",
+             {all, all, h, h, {2 * kState, 4 * kState}, all, all, {steps, kRows, 4 * kState}}, {},
+             2 * kStepWork * static_cast<double>(steps));
+}
+
 BENCHMARK(matmul_kernel)->Arg(128)->Arg(512)->Arg(1024)->UseRealTime();
 BENCHMARK(matmul_onednn)->Arg(128)->Arg(512)->Arg(1024)->UseRealTime();
+BENCHMARK(lstm_cell_kernel)->UseRealTime();
+BENCHMARK(lstm_kernel)->Arg(80)->UseRealTime();
+BENCHMARK(lstm_grad_kernel)->Arg(80)->UseRealTime();
 BENCHMARK(conv_kernel)->Apply(conv_sizes);
 BENCHMARK(conv_onednn)->Apply(conv_sizes);
 BENCHMARK(conv_grad_input_kernel)->Apply(conv_sizes);
