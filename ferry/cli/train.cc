@@ -113,6 +113,7 @@ void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
   if (with_text) columns.insert(columns.end(), {"perplexity", "test perplexity"});
   columns.insert(columns.end(), {"sent each step", "tensors", "in place", "copies"});
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(jobs.size());
   for (const auto& job : jobs) rows.push_back(trained_row(job, with_text));
   fmt::print(out, "\n{}", render_table(columns, rows));
   for (std::size_t index = 1; index < jobs.size(); ++index)

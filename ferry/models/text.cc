@@ -1,6 +1,7 @@
 #include "ferry/models/text.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -73,10 +74,11 @@ Pieces::Batch Pieces::of_step(std::uint64_t step) {
   next_.resize(length * batch);
   auto state = mix_seed(mix_seed(options_.seed, options_.worker + 1), step);
   for (std::size_t piece = 0; piece < batch; ++piece) {
-    const auto* letters = text_.data() + next_random(state) % (text_.size() - length);
+    const auto begin = next_random(state) % (text_.size() - length);
+    const auto letters = std::as_bytes(std::span(text_)).subspan(begin, length + 1);
     for (std::size_t index = 0; index < length; ++index) {
-      ids_[index * batch + piece] = letters[index];
-      next_[index * batch + piece] = letters[index + 1];
+      ids_[index * batch + piece] = std::to_integer<std::int32_t>(letters[index]);
+      next_[index * batch + piece] = std::to_integer<std::int32_t>(letters[index + 1]);
     }
   }
   const auto steps = static_cast<std::int64_t>(length);
