@@ -34,6 +34,18 @@ assert jobs[0]["test_accuracy"] == jobs[1]["test_accuracy"] > 0.3, jobs
 assert jobs[0]["sent"]["copies"] == 0 and jobs[0]["sent"]["in_place"] > 0, jobs
 PY
 
+# Text, whose length differs from step to step, is learnt too.
+"$ferry" train --model lstm-text --workers 2 --ps 1 --batch 8 --optimizer adam --rate 0.003 --steps 40 \
+  --transport ferry,grpc --json "$folder/text.json" >"$folder/out"
+grep -q "perplexity" "$folder/out" || { echo "no perplexity: $(cat "$folder/out")"; exit 1; }
+python3 - "$folder" <<'PY'
+import json, sys
+assert json.load(open(f"{sys.argv[1]}/train.json"))["jobs"][0]["perplexity"] is None
+jobs = json.load(open(f"{sys.argv[1]}/text.json"))["jobs"]
+assert jobs[0]["perplexity"] == jobs[1]["perplexity"], jobs
+assert jobs[0]["test_perplexity"] == jobs[1]["test_perplexity"] < 40, jobs
+PY
+
 # A worker that is killed ends the job with its name; the job goes on from its checkpoint.
 "$ferry" train "${small[@]}" --steps 1000000 --save-every 10 --checkpoints "$folder/run" --no-test \
   >"$folder/out" 2>"$folder/err" &
