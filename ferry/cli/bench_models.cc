@@ -14,6 +14,7 @@
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/models_facts.h"
 #include "ferry/cli/models_measure.h"
+#include "ferry/cli/models_scaling.h"
 #include "ferry/cli/models_targets.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/report_table.h"
@@ -39,6 +40,7 @@ struct ModelsFlags {
   bool quick = false;
   bool check = false;
   std::string json;
+  std::vector<std::uint32_t> scaling;
 };
 
 Result<ModelsPlan> models_plan(const ModelsFlags& flags) {
@@ -225,11 +227,64 @@ void print_progress(const std::string& model, const std::string& path, int repet
              repetition > 0 ? fmt::format(", {}", repetition) : "", terminal ? "" : "\n");
 }
 
+void print_scaling(const std::vector<ScalePoint>& points, std::FILE* out) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& point : points)
+    rows.push_back({point.model, point.path, fmt::format("{}", point.workers),
+                    point.failed.empty() ? ms_text(point.step_seconds.median) : point.failed,
+                    ratio_text(point.of_linear),
+                    point.bound > 0 ? fmt::format(">= {:.2f}", point.bound) : "-",
+                    point.bound > 0 ? outcome_name(point.outcome) : "-"});
+  fmt::print(out, "\n{}",
+             render_table({"model", "transport", "workers, and servers", "a step",
+                           "of linear (95 %)", "bound", "verdict"},
+                          rows));
+}
+
+json scaling_json(const std::vector<ScalePoint>& points) {
+  auto all = json::array();
+  for (const auto& point : points)
+    all.push_back({{"model", point.model},
+                   {"transport", point.path},
+                   {"workers", point.workers},
+                   {"step_seconds", point.step_seconds.median},
+                   {"of_linear", point.of_linear.median},
+                   {"failed", point.failed},
+                   {"outcome", outcome_name(point.outcome)}});
+  return all;
+}
+
+Result<int> run_scaling(const ModelsFlags& flags, const ModelsPlan& plan, std::FILE* out) {
+  fmt::print(out,
+             "as many servers as workers, batch {}, computation: {}; linear is so many times "
+             "one worker alone\n",
+             flags.batch, flags.compute);
+  InterruptGuard guard;
+  const auto points = measure_scaling(plan, flags.scaling, print_progress);
+  print_scaling(points, out);
+  if (!flags.json.empty())
+    FERRY_TRY(write_report(flags.json, json{{"tool", "ferry bench models --scaling"},
+                                            {"setup", setup_lines(read_setup())},
+                                            {"points", scaling_json(points)}}
+                                               .dump(2) +
+                                           "\n"));
+  int missed = 0;
+  for (const auto& point : points)
+    if (!point.failed.empty() || (flags.check && point.outcome == Outcome::kMissed)) {
+      ++missed;
+      fmt::print(stderr, "MISSED scaling of {} over {} to {} workers: {} of linear {}\n",
+                 point.model, point.path, point.workers, ratio_text(point.of_linear), point.failed);
+    }
+  if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
+  return missed > 0 ? 1 : 0;
+}
+
 Result<int> run_models(const ModelsFlags& flags) {
   if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
   const auto plan = FERRY_TRY(models_plan(flags));
   auto* out = flags.json == "-" ? stderr : stdout;
   for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
+  if (!flags.scaling.empty()) return run_scaling(flags, plan, out);
   fmt::print(out, "{} workers, {} servers, batch {}, memory copies at {:.1f} GB/s\n", flags.workers,
              flags.servers, flags.batch, plan.memory_speed / 1e9);
   InterruptGuard guard;
@@ -276,6 +331,11 @@ void add_bench_models(CLI::App& bench_command, int& exit_code) {
   command->add_option("--seconds", flags->seconds, "Of one repetition, about")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command
+      ->add_option("--scaling", flags->scaling,
+                   "Instead: so many workers and as many servers in turn, such as 1,2,4,8")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64));
   command->add_flag("--quick", flags->quick, "About two minutes: fewer models and repetitions");
   command->add_flag("--check", flags->check, "Exit with 1 and name every target that was missed");
   command->add_option("--json", flags->json, "Write the figures to this file; - is stdout");
