@@ -14,11 +14,11 @@ struct ScalePoint {
   std::string model;
   std::string path;
   std::uint32_t workers = 0;
-  Estimate step_seconds;
-  Estimate of_linear;  // of so many times what one worker does alone, without a server
-  double bound = 0;    // at least; 0: there is no target
+  Estimate step_seconds = {};
+  Estimate of_linear = {};  // of so many times what one worker does alone, without a server
+  double bound = 0;         // at least; 0: there is no target
   Outcome outcome = Outcome::kMet;
-  std::string failed;
+  std::string failed = {};
 };
 
 // Each number of workers in turn, beside one worker alone. The plan's own numbers do not count.
