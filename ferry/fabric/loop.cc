@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "ferry/base/log.h"
 #include "ferry/fabric/loop_internal.h"
@@ -43,6 +44,18 @@ void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, Nanos limi
 
 void futex_wake_all(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+// A wait may be shorter than epoll_wait()'s unit. Kernels before 5.11 know no other.
+int epoll_for(int epoll, std::span<epoll_event> events, Nanos at_most) {
+  const auto most = static_cast<int>(events.size());
+  if (at_most.count() == 0) return epoll_wait(epoll, events.data(), most, 0);
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const timespec time{at_most.count() / kSecond, at_most.count() % kSecond};
+  const int count = epoll_pwait2(epoll, events.data(), most, &time, nullptr);
+  if (count >= 0 || errno != ENOSYS) return count;
+  return epoll_wait(epoll, events.data(), most,
+                    static_cast<int>((at_most.count() + 999'999) / 1'000'000));
 }
 
 }  // namespace
@@ -227,7 +240,7 @@ bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode 
       if (asked == 0) asked = now;
       if (now - asked > kAskNs) {
         asked = now;
-        wait_for_events(0);
+        wait_for_events(Nanos(0));
       }
     }
     if (work != 0) continue;
@@ -289,8 +302,8 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
   wake_futex_sleepers();  // a flag for one of them may have come before the bell was raised
   if (nothing_to_do(false) && !ready()) {
-    int limit = std::min(deadline.left_ms(), pending() ? 10 : 1000);
-    wait_for_events(limit, true);
+    const Nanos limit = std::chrono::milliseconds(pending() ? 10 : 1000);
+    wait_for_events(std::min(deadline.left(), limit), true);
   }
   bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
   bell.flag_sleepers.fetch_sub(1, std::memory_order_relaxed);
@@ -314,14 +327,14 @@ bool Loop::pending() {
 }
 
 int Loop::work_now() {
-  if (watches_only_) return wait_for_events(0);
-  int work = ask_always_.load(std::memory_order_relaxed) ? wait_for_events(0) : 0;
+  if (watches_only_) return wait_for_events(Nanos(0));
+  int work = ask_always_.load(std::memory_order_relaxed) ? wait_for_events(Nanos(0)) : 0;
   return work != 0 ? work : try_progress();
 }
 
-int Loop::wait_for_events(int timeout_ms, bool by_sleeper) {
+int Loop::wait_for_events(Nanos at_most, bool by_sleeper) {
   epoll_event events[kMostEvents];
-  int count = epoll_wait(epoll_.get(), events, kMostEvents, timeout_ms);
+  int count = epoll_for(epoll_.get(), events, at_most);
   if (count <= 0) return 0;
   // A rung bell counts as work: a flag may have been stored for a waiter on another loop.
   int work = with_token([&] {
@@ -351,7 +364,7 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
 void Loop::linger() {
   SpinBudget budget(spin_ * 2, true);
   for (int answered = 0; answered < kMostLingering && budget.spin_again();) {
-    if (wait_for_events(0) == 0) continue;
+    if (wait_for_events(Nanos(0)) == 0) continue;
     ++answered;
     budget.restart();
   }
@@ -376,7 +389,8 @@ void Loop::poller() {
     bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
     int work = 0;
     if (nothing_to_do(true))
-      work = wait_for_events(pending() ? static_cast<int>(kTickNs / 1'000'000) : kIdleMs);
+      work =
+          wait_for_events(pending() ? Nanos(kTickNs) : Nanos(std::chrono::milliseconds(kIdleMs)));
     if (work != 0 && watches_only_) {
       if (now_ns() - answered < kSeriesNs) linger();
       answered = now_ns();

@@ -143,7 +143,7 @@ class Loop {
   bool nothing_to_do(bool poller);
   bool pending();
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
-  int wait_for_events(int timeout_ms, bool by_sleeper = false);
+  int wait_for_events(Nanos at_most, bool by_sleeper = false);
   int work_now();
   bool wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin);
   void learn(std::int64_t slept, bool brief);

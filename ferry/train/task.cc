@@ -1,3 +1,5 @@
+#include <sys/prctl.h>
+
 #include <cmath>
 #include <optional>
 #include <thread>
@@ -21,11 +23,12 @@ class Work {
     return work;
   }
 
+  bool worker() const { return worker_.has_value(); }
   std::vector<std::string> fetches() const {
     if (!worker_) return {};
     const auto& graph = run_.plan.program.graph;
-    std::vector<std::string> names = {graph.node(worker().loss.node).name};
-    if (const auto found = worker().metrics.find("accuracy"); found != worker().metrics.end())
+    std::vector<std::string> names = {graph.node(own().loss.node).name};
+    if (const auto found = own().metrics.find("accuracy"); found != own().metrics.end())
       names.push_back(graph.node(found->second.node).name);
     return names;
   }
@@ -35,7 +38,7 @@ class Work {
     if (!worker_) return feeds;
     for (auto& [name, tensor] : data_->of_step(run_.first - 1 + step))
       feeds.push_back(
-          {run_.plan.program.graph.node(worker().inputs.at(name)).name, std::move(tensor)});
+          {run_.plan.program.graph.node(own().inputs.at(name)).name, std::move(tensor)});
     return feeds;
   }
 
@@ -58,7 +61,7 @@ class Work {
  private:
   explicit Work(const TaskRun& run) : run_(run) {}
 
-  const graph::Replicated::Worker& worker() const { return run_.plan.program.workers[*worker_]; }
+  const graph::Replicated::Worker& own() const { return run_.plan.program.workers[*worker_]; }
 
   Status open_data() {
     data_ = FERRY_TRY(models::open_data(run_.plan.model, {.batch = run_.options.batch,
@@ -101,18 +104,21 @@ std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
   return fmt::format("{:016x}", sum);
 }
 
-void use_threads(const JobOptions& options) {
+// A server has most to do when the workers wait for it, and then its largest variable alone.
+void use_threads(const JobOptions& options, bool worker) {
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
-  const auto tasks = options.workers + options.servers;
-  ops::set_threads(options.threads > 0 ? options.threads : std::max(1U, cores / tasks));
+  const auto share = worker ? cores / (options.workers + options.servers) : cores / 2;
+  ops::set_threads(options.threads > 0 ? options.threads : std::max(1U, share));
 }
 
 }  // namespace
 
 Status run_task(const TaskRun& run, TaskLine& line) {
   const auto& options = run.options;
-  use_threads(options);
   auto work = FERRY_TRY(Work::open(run));
+  use_threads(options, work.worker());
+  // Layers that wait for less than a millisecond are not to wait for the usual slack too.
+  if (options.emulate) (void)prctl(PR_SET_TIMERSLACK, 1000);
   StationOptions station_options{options.transport, options.provider, run.secret,
                                  options.secret_file};
   if (const auto found = options.places.find(run.task); found != options.places.end())
