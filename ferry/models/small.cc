@@ -12,7 +12,7 @@ constexpr std::int64_t kClasses = 10;
 
 ImageModel fashion_model(std::string name) {
   return {.name = std::move(name),
-          .facts = {.like = "fcn-5", .grows_with_batch = false},
+          .facts = {},
           .feeds = Feeds::kImages,
           .side = 28,
           .channels = 1,
@@ -44,8 +44,9 @@ Model mlp(const ModelOptions& options) {
                           [](Expr x) { return mlp_logits(x, 256, 2); });
 }
 Model mlp_2048(const ModelOptions& options) {
-  return image_classifier(fashion_model("mlp-2048"), options,
-                          [](Expr x) { return mlp_logits(x, 2048, 2); });
+  auto about = fashion_model("mlp-2048");
+  about.facts = {.like = "fcn-5", .grows_with_batch = false};
+  return image_classifier(about, options, [](Expr x) { return mlp_logits(x, 2048, 2); });
 }
 Model fcn_5(const ModelOptions& options) {
   auto about = fashion_model("fcn-5");
