@@ -21,7 +21,8 @@ for name, ways in (("shm", {"shared": 12, "static": 12}), ("tcp", {"static": 24}
         found[crossing["way"]] = found.get(crossing["way"], 0) + 1
     assert found == ways, (name, found)
 PY
-"$ferry" explain "${small[@]}" --dot | head -n 1 | grep -q digraph
+"$ferry" explain "${small[@]}" --dot >"$folder/plan.dot"
+head -n 1 "$folder/plan.dot" | grep -q digraph
 
 # Transports side by side give the same loss; ours copies nothing.
 "$ferry" train "${small[@]}" --steps 20 --transport ferry,grpc --json "$folder/train.json" >/dev/null
@@ -36,8 +37,8 @@ PY
 
 # Text, whose length differs from step to step, is learnt too.
 "$ferry" train --model lstm-text --workers 2 --ps 1 --batch 8 --optimizer adam --rate 0.003 --steps 40 \
-  --transport ferry,grpc --json "$folder/text.json" >"$folder/out"
-grep -q "perplexity" "$folder/out" || { echo "no perplexity: $(cat "$folder/out")"; exit 1; }
+  --transport ferry,grpc --json "$folder/text.json" >"$folder/text"
+grep -q "perplexity" "$folder/text" || { echo "no perplexity: $(cat "$folder/text")"; exit 1; }
 python3 - "$folder" <<'PY'
 import json, sys
 assert json.load(open(f"{sys.argv[1]}/train.json"))["jobs"][0]["perplexity"] is None
@@ -68,10 +69,11 @@ assert job["first_step"] > 10, job
 PY
 
 # Ctrl-C leaves nothing behind.
-"$ferry" train "${small[@]}" --steps 1000000 --no-test >"$folder/out" 2>"$folder/err" &
+"$ferry" train "${small[@]}" --steps 1000000 --no-test >"$folder/interrupted" 2>"$folder/err" &
 job=$!
+# A file of its own: what an earlier job has written must not look like this one's first step.
 for _ in {1..400}; do
-  grep -q "step" "$folder/out" && break
+  grep -qs "^step" "$folder/interrupted" && break
   sleep 0.1
 done
 mapfile -t tasks < <(pgrep -P "$job")
