@@ -124,6 +124,7 @@ Result<bool> Executor::Core::poll_send(std::uint32_t at) {
 Status Executor::Core::compute(std::uint32_t at) {
   item_ = &program_.items[at];
   at_ = at;
+  if (item_->updated != nullptr) FERRY_TRY(begin_update());
   auto done = item_->kernel->run(*this);
   for (auto& tensor : scratch_in_use_) scratch_.give(std::move(tensor));
   scratch_in_use_.clear();

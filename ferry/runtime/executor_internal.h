@@ -44,6 +44,7 @@ class Executor::Core final : ops::KernelContext {
   Result<bool> try_poll(std::uint32_t at);
   Result<bool> poll_send(std::uint32_t at);
   Status compute(std::uint32_t at);
+  Status begin_update();
   void finish(std::uint32_t at);
   void make_ready(std::uint32_t at);
   Status wait_for_polls();
@@ -92,6 +93,7 @@ class Executor::Core final : ops::KernelContext {
   const Item* item_ = nullptr;  // that runs, and its number
   std::uint32_t at_ = 0;
   bool updating_ = false;  // it holds its variable
+  tensor::Tensor next_value_;
   bool broken_ = false;
   ExecutorStats stats_;
 };

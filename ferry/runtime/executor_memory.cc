@@ -23,12 +23,23 @@ void Executor::Core::pass(std::uint32_t index, tensor::Tensor value) {
 Result<tensor::Tensor> Executor::Core::output(std::uint32_t index, const tensor::Spec& spec) {
   auto& value = values_[item_->first_output + index];
   if (index == 0 && item_->updated != nullptr) {
-    value.tensor = FERRY_TRY(item_->updated->begin_update(deadline_));
-    updating_ = true;
+    value.tensor = next_value_;
   } else if (!FERRY_TRY(reuse(index, spec))) {
     FERRY_TRY(allocate(spec, value));
   }
   return value.tensor;
+}
+
+// What is updated is the newest value: another loop may have made it since this step began.
+Status Executor::Core::begin_update() {
+  auto next = item_->updated->begin_update(deadline_);
+  if (!next) return named(next.error(), *item_);
+  updating_ = true;
+  next_value_ = *std::move(next);
+  auto& input = values_[item_->inputs[0]].tensor;
+  const auto newest = item_->updated->read();
+  input = FERRY_TRY(tensor::Tensor::over(input.spec(), newest.bytes(), newest.share()));
+  return {};
 }
 
 // The output takes over the memory of an input that nobody else uses.
