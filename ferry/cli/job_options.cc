@@ -21,7 +21,8 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   auto& job = flags.job;
   command
       .add_option("--model", job.model,
-                  fmt::format("One of {}", fmt::join(models::model_names(), ", ")))
+                  fmt::format("One of {}; or FILE.onnx, made with PyTorch or others",
+                              fmt::join(models::model_names(), ", ")))
       ->capture_default_str();
   command.add_option("--batch", job.batch, "Samples of each worker in a step")
       ->capture_default_str();

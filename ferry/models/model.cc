@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ferry/models/catalogue_internal.h"
+#include "ferry/models/onnx/onnx.h"
 
 namespace ferry::models {
 namespace {
@@ -35,9 +36,10 @@ constexpr std::array kKnown = {Known{"lenet", lenet},
 Result<Model> make_model(std::string_view name, const ModelOptions& options) {
   if (options.batch < 1)
     return fail(Code::kInvalidArgument, "a batch has at least one sample, not {}", options.batch);
+  if (name.ends_with(".onnx")) return onnx::model_in(std::string(name), options);
   for (const auto& known : kKnown)
     if (known.name == name) return known.make(options);
-  return fail(Code::kNotFound, "there is no model '{}'; there are {}", name,
+  return fail(Code::kNotFound, "there is no model '{}'; there are FILE.onnx, {}", name,
               fmt::join(model_names(), ", "));
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,13 +43,17 @@ struct Model {
   std::vector<ModelInput> inputs;
   graph::TowerFunction tower;
   ModelFacts facts = {};
+  // What variables begin with, by their names; others as their nodes say.
+  std::map<std::string, tensor::Tensor> initial = {};
 };
 
 struct ModelOptions {
   std::int64_t batch = 32;  // samples of one worker in a step
 };
 
-// kNotFound for a name that is not in model_names().
+// kNotFound for a name that is not in model_names(). One that ends in ".onnx" is a file's, which is
+// read (docs/onnx.md): kNotFound, kDataLoss, kInvalidArgument or kUnimplemented say why it cannot
+// be.
 Result<Model> make_model(std::string_view name, const ModelOptions& options);
 std::vector<std::string> model_names();
 

@@ -218,7 +218,7 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop) {
   const auto plan = FERRY_TRY(plan_job(options));
   const auto names = variables_of(plan.program.graph);
-  storage::Checkpoint begin;
+  storage::Checkpoint begin{.step = 0, .tensors = plan.model.initial};
   if (options.resume)
     begin = FERRY_TRY(storage::CheckpointFolder(options.checkpoints).load_newest(names));
   const auto scratch = FERRY_TRY(ScratchFolder::make());
