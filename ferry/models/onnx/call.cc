@@ -48,6 +48,9 @@ Result<Expr> Call::plain(std::size_t index) {
 
 Result<Expr> Call::image(std::size_t index) {
   const auto value = FERRY_TRY(input(index));
+  if (value.dims().size() != 4)
+    return fail(Code::kUnimplemented, "'{}' has {} dimensions; only images, of 4, are there",
+                value.name, value.dims().size());
   return image_of(value);
 }
 

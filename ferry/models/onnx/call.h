@@ -77,8 +77,9 @@ class Call {
   Result<Dims> wholes(std::size_t index, std::string_view name, const Dims& fallback) const;
 
   Result<graph::Expr> plain_of(const Value& value);
+  // With fewer dimensions than 4, ones are put before them, as broadcasting does.
   Result<graph::Expr> image_of(const Value& value);
-  // kInternal's place is taken by what the builder says.
+  // The same, unless the builder has noted a failure.
   Result<graph::Expr> checked(graph::Expr expr) const;
 
   // A variable that begins with the known value, moved.

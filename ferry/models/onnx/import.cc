@@ -197,7 +197,7 @@ Result<Expr> find_logits(Import& import) {
   auto logits = FERRY_TRY(call.plain_of(found->second));
   const auto dims = dims_of(logits.spec().shape);
   const auto classes = product_of(std::span(dims).subspan(std::min<std::size_t>(1, dims.size())));
-  const bool rows = dims.size() > 1 && dims[0] == import.batch && dims[1] == classes;
+  const bool rows = dims.size() > 1 && dims[0] == import.batch && dims[1] == classes && classes > 0;
   if (!rows || logits.spec().type != ElementType::kF32)
     return fail(Code::kInvalidArgument, "the output '{}' is {}; a classifier's is f32[{}, classes]",
                 import.logits, logits.spec().to_string(), import.batch);

@@ -123,19 +123,18 @@ std::vector<float> shares_of(const Window& window, std::int64_t length, std::siz
 
 // Our averages leave padding out; where it counts, they are that much smaller.
 Result<Expr> with_padding(Call& call, Expr x, const Window& window, Expr y) {
-  constexpr std::size_t kMost = 1 << 20;
+  constexpr std::int64_t kMost = 1 << 20;
   if (window.ceil)
     return fail(Code::kUnimplemented, "'count_include_pad' together with 'ceil_mode' is not there");
-  const auto rows = shares_of(window, x.spec().shape.dim(1), 0);
-  const auto columns = shares_of(window, x.spec().shape.dim(2), 1);
-  if (rows.size() * columns.size() > kMost)
+  const Dims dims = {1, y.spec().shape.dim(1), y.spec().shape.dim(2), 1};
+  if (product_of(dims) > kMost)
     return fail(Code::kUnimplemented, "averages of more than {} places with 'count_include_pad'",
                 kMost);
+  const auto rows = shares_of(window, x.spec().shape.dim(1), 0);
+  const auto columns = shares_of(window, x.spec().shape.dim(2), 1);
   std::vector<float> shares;
   for (const auto row : rows)
     for (const auto column : columns) shares.push_back(row * column);
-  const Dims dims = {1, static_cast<std::int64_t>(rows.size()),
-                     static_cast<std::int64_t>(columns.size()), 1};
   const auto factor = FERRY_TRY(tensor_of_reals(dims, shares));
   return y * call.builder().constant(factor);
 }

@@ -17,6 +17,21 @@ using Order = Value::Order;
 // The dimensions of [N, C, H, W], where they are in [N, H, W, C].
 constexpr std::array<std::int64_t, 4> kImagePlaces = {0, 3, 1, 2};
 
+// Of constants: a small file could ask for any size.
+Status check_size(const Dims& dims) {
+  constexpr std::int64_t kMost = 1 << 22;
+  const auto shape = FERRY_TRY(tensor::Shape::of(dims));
+  if (shape.known() && shape.elements() <= kMost) return {};
+  return fail(Code::kUnimplemented, "a constant of the shape {} is not there", shape.to_string());
+}
+
+Result<Expr> zeros_of(Call& call, const Dims& dims) {
+  FERRY_TRY(check_size(dims));
+  const std::vector<float> zeros(static_cast<std::size_t>(product_of(dims)));
+  const auto made = FERRY_TRY(tensor_of_reals(dims, zeros));
+  return call.builder().constant(made);
+}
+
 // The value under other dimensions; no element moves unless it must.
 Result<Value> renamed(Call& call, const Value& value, const Dims& dims) {
   const auto before = value.dims();
@@ -95,6 +110,8 @@ Result<Value> unsqueeze_node(Call& call) {
   const auto value = FERRY_TRY(call.input(0));
   const auto before = value.dims();
   const auto given = FERRY_TRY(call.wholes(1, "axes", {}));
+  if (given.size() > tensor::Shape::kMaxRank)
+    return fail(Code::kInvalidArgument, "{} dimensions more are too many", given.size());
   auto axes = FERRY_TRY(axes_in(given, before.size() + given.size()));
   std::sort(axes.begin(), axes.end());
   Dims dims = before;
@@ -109,8 +126,8 @@ Result<Value> transpose_node(Call& call) {
   Dims order(value.dims().size());
   std::iota(order.rbegin(), order.rend(), 0);
   order = call.attribute("perm", order);
-  if (value.order == Order::kPlain && order == Dims{0, 3, 1, 2} && value.expr)
-    return image_value(value.expr);
+  const bool image = value.dims().size() == 4 && order == Dims{0, 3, 1, 2};
+  if (value.order == Order::kPlain && image && value.expr) return image_value(value.expr);
   if (value.order != Order::kImage) {
     const auto x = FERRY_TRY(call.plain_of(value));
     return plain_value(transpose(x, order));
@@ -125,16 +142,44 @@ Result<Value> concat_node(Call& call) {
   std::vector<Value> parts;
   for (std::size_t i = 0; i < call.inputs(); ++i) parts.push_back(FERRY_TRY(call.input(i)));
   if (parts.empty()) return fail(Code::kInvalidArgument, "it has no inputs");
+  const auto rank = parts[0].dims().size();
+  const auto fits = [rank](const Value& each) { return each.dims().size() == rank; };
+  if (!std::all_of(parts.begin(), parts.end(), fits))
+    return fail(Code::kInvalidArgument, "its inputs have different numbers of dimensions");
   const bool images = std::any_of(parts.begin(), parts.end(),
                                   [](const auto& each) { return each.order == Order::kImage; });
   const auto given = call.attribute("axis", std::int64_t{1});
-  const auto axis = FERRY_TRY(axes_in({given}, parts[0].dims().size()))[0];
+  const auto axis = FERRY_TRY(axes_in({given}, rank))[0];
   std::vector<Expr> exprs;
   for (const auto& part : parts)
     exprs.push_back(FERRY_TRY(images ? call.image_of(part) : call.plain_of(part)));
-  if (images && parts[0].dims().size() == 4)
-    return image_value(concat(exprs, kImagePlaces.at(static_cast<std::size_t>(axis))));
+  if (images) return image_value(concat(exprs, kImagePlaces.at(static_cast<std::size_t>(axis))));
   return plain_value(concat(exprs, axis));
+}
+
+// Zeros around the value, joined to it side by side.
+Result<Value> pad_node(Call& call) {
+  auto value = FERRY_TRY(call.input(0));
+  auto x = value.order == Order::kImage ? value.expr : FERRY_TRY(call.plain_of(value));
+  const auto pads = FERRY_TRY(call.wholes(1, "pads", {}));
+  const auto rank = value.dims().size();
+  if (call.attribute("mode", "constant") != "constant" ||
+      (call.has(2) && FERRY_TRY(call.real(2)) != 0) || call.attribute("value", 0.0) != 0)
+    return fail(Code::kUnimplemented, "only padding with zeros is there");
+  if (pads.size() != 2 * rank ||
+      std::any_of(pads.begin(), pads.end(), [](auto n) { return n < 0; }))
+    return fail(Code::kInvalidArgument, "'pads' is not {} numbers from 0", 2 * rank);
+  for (std::size_t side = 0; side < pads.size(); ++side) {
+    if (pads[side] == 0) continue;
+    const bool image = value.order == Order::kImage;
+    const auto axis = image ? kImagePlaces.at(side % rank) : static_cast<std::int64_t>(side % rank);
+    auto dims = dims_of(x.spec().shape);
+    dims[static_cast<std::size_t>(axis)] = pads[side];
+    const auto zeros = FERRY_TRY(zeros_of(call, dims));
+    const auto parts = side < rank ? std::vector{zeros, x} : std::vector{x, zeros};
+    x = FERRY_TRY(call.checked(concat(parts, axis)));
+  }
+  return value.order == Order::kImage ? image_value(x) : plain_value(x);
 }
 
 struct Range {
@@ -177,12 +222,15 @@ Result<Value> slice_node(Call& call) {
 
 // Rows of a table by numbers that the model is fed with: the table is a weight.
 Result<Value> look_up(Call& call, const Value& table, const Value& ids) {
-  if (table.dims().size() != 2 || table.known.type() != ElementType::kF32)
+  if (table.dims().size() != 2 || table.dims()[0] < 1 || table.known.type() != ElementType::kF32)
     return fail(Code::kUnimplemented, "only rows of a matrix of numbers can be looked up");
   const auto numbers = FERRY_TRY(call.plain_of(ids));
   const auto w = FERRY_TRY(call.weight(table));
   const auto& node = call.builder().graph().node(numbers.output().node);
-  if (node.op->name == "Input") call.import().rows[node.id] = table.dims()[0];
+  if (node.op->name == "Input") {
+    auto& rows = call.import().rows.emplace(node.id, table.dims()[0]).first->second;
+    rows = std::min(rows, table.dims()[0]);
+  }
   return plain_value(embedding(w, numbers));
 }
 
@@ -274,14 +322,6 @@ Result<Value> constant_node(Call& call) {
   return fail(Code::kUnimplemented, "a constant of this kind cannot be read");
 }
 
-// Of constants: a small file could ask for any size.
-Status check_size(const Dims& dims) {
-  constexpr std::int64_t kMost = 1 << 22;
-  const auto shape = FERRY_TRY(tensor::Shape::of(dims));
-  if (shape.known() && shape.elements() <= kMost) return {};
-  return fail(Code::kUnimplemented, "a constant of the shape {} is not there", shape.to_string());
-}
-
 Result<Value> constant_of_shape_node(Call& call) {
   const auto dims = FERRY_TRY(call.wholes(0));
   FERRY_TRY(check_size(dims));
@@ -302,9 +342,7 @@ Result<Value> constant_of_shape_node(Call& call) {
 Result<Value> expand_node(Call& call) {
   const auto x = FERRY_TRY(call.plain(0));
   const auto dims = FERRY_TRY(call.wholes(1));
-  FERRY_TRY(check_size(dims));
-  const std::vector<float> zeros(static_cast<std::size_t>(product_of(dims)));
-  return plain_value(x + call.builder().constant(FERRY_TRY(tensor_of_reals(dims, zeros))));
+  return plain_value(x + FERRY_TRY(zeros_of(call, dims)));
 }
 
 }  // namespace
@@ -317,6 +355,7 @@ std::span<const Operator> shape_operators() {
       Operator{"Unsqueeze", unsqueeze_node, true},
       Operator{"Transpose", transpose_node, true},
       Operator{"Concat", concat_node, true},
+      Operator{"Pad", pad_node},
       Operator{"Slice", slice_node, true},
       Operator{"Gather", gather_node, true},
       Operator{"Expand", expand_node, true},

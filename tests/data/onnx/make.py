@@ -105,7 +105,7 @@ class Inception(nn.Module):
 
     def forward(self, x):
         x = F.max_pool2d(F.relu6(self.stem(x)), 3, 2, ceil_mode=True)
-        pooled = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+        pooled = F.avg_pool2d(x, 3, 1, 1, count_include_pad=False) + F.avg_pool2d(x, 3, 1, 1)
         x = torch.cat([torch.sigmoid(self.wide(x)), torch.tanh(self.tall(x)), pooled], 1)
         x = x * self.scale / 2 - 0.25
         return self.fc(x.mean((2, 3)))
