@@ -17,7 +17,6 @@ using tensor::Tensor;
 // reset, candidate.
 constexpr std::array<std::int64_t, 4> kLstmOrder = {0, 2, 3, 1};
 constexpr std::array<std::int64_t, 3> kGruOrder = {1, 0, 2};
-constexpr std::int64_t kMostSteps = 512;
 
 struct Layer {
   Value w;
@@ -58,9 +57,9 @@ Result<Layer> layer_of(Call& call, std::span<const std::int64_t> gates) {
   layer.gates = gates;
   layer.x = FERRY_TRY(call.plain(0));
   const auto dims = dims_of(layer.x.spec().shape);
-  if (dims.size() != 3 || dims[0] < 1 || dims[0] > kMostSteps)
-    return fail(Code::kUnimplemented, "its input is {}; sequences of 1 to {} steps are there",
-                layer.x.spec().to_string(), kMostSteps);
+  if (dims.size() != 3 || dims[0] < 1)
+    return fail(Code::kInvalidArgument, "its input is {}, not a sequence [T, N, I]",
+                layer.x.spec().to_string());
   layer.steps = dims[0];
   layer.batch = dims[1];
   layer.inputs = dims[2];
@@ -143,38 +142,31 @@ Result<Expr> first_state(Call& call, const Layer& layer, std::size_t input) {
   return zeros(call, dims);
 }
 
-Expr step_of(const Layer& layer, std::int64_t step) {
-  return reshape(slice(layer.x, {step, 0, 0}, {1, -1, -1}), {layer.batch, layer.inputs});
-}
-
-// Y [T, 1, N, H] of the states, and Y_h [1, N, H].
-Value outputs_of(Call& call, const Layer& layer, const std::vector<Expr>& states) {
+// Y [T, 1, N, H], and Y_h [1, N, H], of the states [T, N, H].
+Value outputs_of(Call& call, const Layer& layer, Expr states) {
   if (call.wanted(1))
-    call.give(1, plain_value(reshape(states.back(), {1, layer.batch, layer.units})));
-  if (!call.wanted(0)) return {};
-  std::vector<Expr> all;
-  all.reserve(states.size());
-  for (const auto& state : states) all.push_back(reshape(state, {1, 1, layer.batch, layer.units}));
-  return plain_value(concat(all, 0));
+    call.give(1, plain_value(slice(states, {layer.steps - 1, 0, 0}, {1, -1, -1})));
+  return plain_value(reshape(states, {layer.steps, 1, layer.batch, layer.units}));
 }
 
 Result<Value> lstm_node(Call& call) {
+  if (call.wanted(2))
+    return fail(Code::kUnimplemented, "no gradient would flow through its output '{}'",
+                call.node().outputs[2]);
   const auto layer = FERRY_TRY(layer_of(call, kLstmOrder));
   const auto w = FERRY_TRY(weights_of(call, layer));
   const auto b = FERRY_TRY(bias_of(call, layer));
-  graph::LstmState state{FERRY_TRY(first_state(call, layer, 5)),
-                         FERRY_TRY(first_state(call, layer, 6))};
-  std::vector<Expr> states;
-  for (std::int64_t step = 0; step < layer.steps; ++step) {
-    state = lstm_cell(step_of(layer, step), state, w, b);
-    states.push_back(state.h);
-  }
-  if (call.wanted(2)) call.give(2, plain_value(reshape(state.c, {1, layer.batch, layer.units})));
-  return outputs_of(call, layer, states);
+  const graph::LstmState first{FERRY_TRY(first_state(call, layer, 5)),
+                               FERRY_TRY(first_state(call, layer, 6))};
+  return outputs_of(call, layer, lstm(layer.x, first, w, b));
 }
 
-// PyTorch's GRU resets the product with the state, ours the state: it is written out.
-Result<std::vector<Expr>> late_gru_states(Call& call, const Layer& layer) {
+// PyTorch's GRU resets the product with the state, ours the state: it is written out, step by step.
+Result<Expr> late_gru(Call& call, const Layer& layer) {
+  constexpr std::int64_t kMostSteps = 512;
+  if (layer.steps > kMostSteps)
+    return fail(Code::kUnimplemented, "sequences of more than {} steps with 'linear_before_reset'",
+                kMostSteps);
   const auto h = layer.units;
   const auto columns = 3 * h;
   const auto wx =
@@ -183,40 +175,34 @@ Result<std::vector<Expr>> late_gru_states(Call& call, const Layer& layer) {
   const auto bias =
       FERRY_TRY(layer.b.name.empty() ? zeros(call, {2 * columns})
                                      : call.weight(layer.b, {{2 * columns}, {0}, {2 * columns}}));
-  const auto bx = slice(bias, {0}, {columns});
+  const auto rows = reshape(layer.x, {layer.steps * layer.batch, layer.inputs});
+  const auto all = matmul(rows, wx) + slice(bias, {0}, {columns});
   const auto bh = slice(bias, {columns}, {columns});
   const auto gate = [h](Expr of, std::int64_t which) { return slice(of, {0, which * h}, {-1, h}); };
   auto state = FERRY_TRY(first_state(call, layer, 5));
   std::vector<Expr> states;
   for (std::int64_t step = 0; step < layer.steps; ++step) {
-    const auto x = matmul(step_of(layer, step), wx) + bx;
+    const auto x = slice(all, {step * layer.batch, 0}, {layer.batch, columns});
     const auto r = matmul(state, wh) + bh;
     const auto update = sigmoid(gate(x, 0) + gate(r, 0));
     const auto reset = sigmoid(gate(x, 1) + gate(r, 1));
     const auto candidate = tanh(gate(x, 2) + reset * gate(r, 2));
     state = candidate + update * (state - candidate);
-    states.push_back(state);
+    states.push_back(reshape(state, {1, layer.batch, h}));
   }
-  return states;
+  return concat(states, 0);
 }
 
-Result<std::vector<Expr>> gru_states(Call& call, const Layer& layer) {
+Result<Expr> usual_gru(Call& call, const Layer& layer) {
   const auto w = FERRY_TRY(weights_of(call, layer));
   const auto b = FERRY_TRY(bias_of(call, layer));
-  auto state = FERRY_TRY(first_state(call, layer, 5));
-  std::vector<Expr> states;
-  for (std::int64_t step = 0; step < layer.steps; ++step) {
-    state = gru_cell(step_of(layer, step), state, w, b);
-    states.push_back(state);
-  }
-  return states;
+  return gru(layer.x, FERRY_TRY(first_state(call, layer, 5)), w, b);
 }
 
 Result<Value> gru_node(Call& call) {
   const auto layer = FERRY_TRY(layer_of(call, kGruOrder));
   const bool late = call.attribute("linear_before_reset", std::int64_t{0}) != 0;
-  const auto states = FERRY_TRY(late ? late_gru_states(call, layer) : gru_states(call, layer));
-  return outputs_of(call, layer, states);
+  return outputs_of(call, layer, FERRY_TRY(late ? late_gru(call, layer) : usual_gru(call, layer)));
 }
 
 }  // namespace
