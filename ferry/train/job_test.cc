@@ -176,6 +176,45 @@ TEST_F(JobsOfProcesses, EndWhenTold) {
   EXPECT_EQ(report.error().code(), Code::kCancelled);
 }
 
+std::string onnx_file(const std::string& name) {
+  return fmt::format("{}/onnx/{}.onnx", FERRY_TEST_DATA, name);
+}
+
+TEST(JobsOfFiles, BeginWithTheWeightsInThem) {
+  for (const auto* name : {"resnet", "lstm"}) {
+    auto options = small_job();
+    options.model = onnx_file(name);
+    options.processes = false;
+    options.steps = 2;
+    options.rate = 0;
+    const auto report = run_job(options, {}, {});
+    ASSERT_TRUE(report) << report.error().to_string();
+    const auto plan = plan_job(options);
+    ASSERT_TRUE(plan);
+    ASSERT_FALSE(plan->model.initial.empty());
+    for (const auto& [variable, value] : plan->model.initial) {
+      const auto& after = report->variables.at(variable);
+      ASSERT_EQ(value.spec(), after.spec()) << variable;
+      EXPECT_EQ(std::memcmp(value.data(), after.data(), value.bytes().size()), 0) << variable;
+    }
+  }
+}
+
+TEST_F(JobsOfProcesses, LearnWithAModelOfAFile) {
+  auto options = small_job();
+  options.model = onnx_file("lenet");
+  options.steps = 60;
+  std::vector<double> losses;
+  const auto report = run_job(options,
+                              [&](const StepReport& step) {
+                                if (step.worker == 0) losses.push_back(step.loss);
+                              },
+                              {});
+  ASSERT_TRUE(report) << report.error().to_string();
+  ASSERT_EQ(losses.size(), 60U);
+  EXPECT_LT(losses.back(), losses.front() * 0.7);
+}
+
 TEST_F(Jobs, RefuseWhatCannotBe) {
   auto options = small_job();
   options.model = "nothing";

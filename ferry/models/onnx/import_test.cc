@@ -3,14 +3,15 @@
 #include <fstream>
 #include <sstream>
 
-#include "ferry/models/model.h"
-#include "ferry/models/onnx/onnx.h"
-#include "ferry/ops/initial.h"
+#include "ferry/models/onnx/kit_internal.h"
 
 // Models that PyTorch made answer as they did there (tests/data/onnx/make.py).
 
 namespace ferry::models::onnx {
 namespace {
+
+using kit::answer_of;
+using kit::count_of;
 
 constexpr std::int64_t kBatch = 3;
 
@@ -28,66 +29,6 @@ std::vector<float> expected_logits(const std::string& name) {
     for (float value = 0; words >> value;) logits.push_back(value);
   }
   return logits;
-}
-
-// The numbers of make.py, which counts in ONNX's order.
-tensor::Tensor input_of_file(const ModelInput& input) {
-  auto tensor = *ops::make_tensor(input.spec);
-  const auto& shape = input.spec.shape;
-  const auto count = static_cast<std::size_t>(shape.elements());
-  if (input.spec.type == tensor::ElementType::kI32) {
-    for (std::size_t i = 0; i < count; ++i)
-      tensor.elements<std::int32_t>()[i] = static_cast<std::int32_t>(7919 * i % 20);
-    return tensor;
-  }
-  const bool image = shape.rank() == 4;
-  const auto places = image ? static_cast<std::size_t>(shape.dim(1) * shape.dim(2)) : 1;
-  const auto channels = image ? static_cast<std::size_t>(shape.dim(3)) : 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto sample = i / (places * channels);
-    const auto place = i / channels % places;
-    const auto number = (sample * channels + i % channels) * places + place;
-    tensor.elements<float>()[i] = static_cast<float>(7919 * number % 1000) / 250 - 2;
-  }
-  return tensor;
-}
-
-struct Answer {
-  graph::Graph graph;
-  std::vector<float> logits;
-  std::vector<float> loss;
-};
-
-// The logits are what the accuracy is computed from.
-Answer answer_of(const Model& model) {
-  Answer answer;
-  graph::Builder builder(answer.graph);
-  const auto tower = model.tower(builder);
-  EXPECT_TRUE(builder.status()) << builder.status().error().to_string();
-  if (!builder.status()) return answer;
-  const auto accuracy = tower.metrics.at("accuracy").output();
-  const auto logits = answer.graph.node(accuracy.node).inputs[0];
-  auto variables = *ops::initial_values(answer.graph, 1);
-  for (const auto& [name, value] : model.initial) {
-    EXPECT_TRUE(variables.contains(name)) << name;
-    variables[name] = value;
-  }
-  ops::Tensors feeds;
-  for (const auto& input : model.inputs) feeds[input.name] = input_of_file(input);
-  for (auto& label : feeds["labels"].elements<std::int32_t>()) label = 1;
-  const std::vector fetches = {logits, tower.loss.output()};
-  const auto fetched = ops::evaluate(answer.graph, variables, feeds, fetches);
-  EXPECT_TRUE(fetched) << fetched.error().to_string();
-  if (!fetched) return answer;
-  const auto elements = (*fetched)[0].elements<float>();
-  answer.logits.assign(elements.begin(), elements.end());
-  answer.loss = {(*fetched)[1].elements<float>()[0]};
-  return answer;
-}
-
-std::size_t count_of(const graph::Graph& graph, std::string_view op) {
-  return static_cast<std::size_t>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                                                [&](const auto& n) { return n.op->name == op; }));
 }
 
 class FromPyTorch : public ::testing::TestWithParam<const char*> {};
