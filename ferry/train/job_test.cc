@@ -203,16 +203,17 @@ TEST(JobsOfFiles, BeginWithTheWeightsInThem) {
 TEST_F(JobsOfProcesses, LearnWithAModelOfAFile) {
   auto options = small_job();
   options.model = onnx_file("lenet");
-  options.steps = 60;
-  std::vector<double> losses;
+  options.steps = 200;
+  double first = 0;
+  double last = 0;
   const auto report = run_job(options,
                               [&](const StepReport& step) {
-                                if (step.worker == 0) losses.push_back(step.loss);
+                                if (step.step <= 20) first += step.loss;
+                                if (step.step > 180) last += step.loss;
                               },
                               {});
   ASSERT_TRUE(report) << report.error().to_string();
-  ASSERT_EQ(losses.size(), 60U);
-  EXPECT_LT(losses.back(), losses.front() * 0.7);
+  EXPECT_LT(last, first * 0.6);
 }
 
 TEST_F(Jobs, RefuseWhatCannotBe) {

@@ -193,6 +193,13 @@ Result<std::string> random_secret() {
   return text;
 }
 
+// The newest checkpoint, or step 0 with what the model brings along.
+Result<storage::Checkpoint> begin_of(const JobOptions& options, const JobPlan& plan) {
+  if (!options.resume) return storage::Checkpoint{.step = 0, .tensors = plan.model.initial};
+  return storage::CheckpointFolder(options.checkpoints)
+      .load_newest(variables_of(plan.program.graph));
+}
+
 }  // namespace
 
 Result<TaskReport> run_one_task(const JobOptions& options, const std::string& task,
@@ -203,10 +210,7 @@ Result<TaskReport> run_one_task(const JobOptions& options, const std::string& ta
   if (options.secret.empty() && options.secret_file.empty())
     return fail(Code::kInvalidArgument, "tasks that are started one by one need a secret");
   const auto plan = FERRY_TRY(plan_job(options));
-  storage::Checkpoint begin;
-  if (options.resume)
-    begin = FERRY_TRY(storage::CheckpointFolder(options.checkpoints)
-                          .load_newest(variables_of(plan.program.graph)));
+  const auto begin = FERRY_TRY(begin_of(options, plan));
   HandLine line(options.places, on_step);
   auto alone = options;
   alone.take_variables = false;
@@ -218,9 +222,7 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop) {
   const auto plan = FERRY_TRY(plan_job(options));
   const auto names = variables_of(plan.program.graph);
-  storage::Checkpoint begin{.step = 0, .tensors = plan.model.initial};
-  if (options.resume)
-    begin = FERRY_TRY(storage::CheckpointFolder(options.checkpoints).load_newest(names));
+  const auto begin = FERRY_TRY(begin_of(options, plan));
   const auto scratch = FERRY_TRY(ScratchFolder::make());
   const auto secret = options.secret.empty() ? FERRY_TRY(random_secret()) : options.secret;
   std::vector<TaskRun> runs;
