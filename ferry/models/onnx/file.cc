@@ -219,6 +219,8 @@ Result<File> read_file(const std::string& path) {
   std::error_code problem;
   const auto size = std::filesystem::file_size(path, problem);
   if (!in || problem) return fail(Code::kNotFound, "the file cannot be read");
+  constexpr std::uint64_t kMost = std::uint64_t{2} << 30U;  // of any protobuf message
+  if (size > kMost) return fail(Code::kInvalidArgument, "{} bytes are too many", size);
   auto bytes = std::make_shared<std::vector<std::byte>>(size);
   in.read(reinterpret_cast<char*>(bytes->data()), static_cast<std::streamsize>(size));
   if (in.gcount() != static_cast<std::streamsize>(size))

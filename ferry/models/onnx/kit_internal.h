@@ -68,20 +68,28 @@ inline Message node(const std::string& op, const std::vector<std::string>& input
   return made;
 }
 
+inline Message two_outputs(const std::string& op, const std::vector<std::string>& inputs,
+                           const std::string& first, const std::string& second) {
+  return node(op, inputs, first).text(2, second);
+}
+
 // A name, dimensions and a type; what holds the elements is up to the caller.
 inline Message tensor(const std::string& name, const Dims& dims, std::int64_t type) {
   Message made;
   for (const auto dim : dims) made.whole(1, dim);
   return made.whole(2, type).text(8, name);
 }
-// Numbers around zero.
+// Around zero.
+inline std::vector<float> noise_numbers(std::int64_t count) {
+  std::vector<float> numbers;
+  for (std::int64_t i = 0; i < count; ++i)
+    numbers.push_back(static_cast<float>((i * 37 + 11) % 29) / 14 - 1);
+  return numbers;
+}
 inline Message noise(const std::string& name, const Dims& dims) {
-  std::string raw;
-  for (std::int64_t i = 0; i < product_of(dims); ++i) {
-    const auto value = static_cast<float>((i * 37 + 11) % 29) / 14 - 1;
-    raw += std::string(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  return tensor(name, dims, 1).text(9, raw);
+  const auto numbers = noise_numbers(product_of(dims));
+  const auto* raw = reinterpret_cast<const char*>(numbers.data());
+  return tensor(name, dims, 1).text(9, std::string(raw, numbers.size() * sizeof(float)));
 }
 inline Message wholes(const std::string& name, const Dims& values) {
   auto made = tensor(name, {static_cast<std::int64_t>(values.size())}, 7);
@@ -116,7 +124,8 @@ inline Result<Model> model_of_bytes(const std::string& text, std::int64_t batch 
 }
 inline Result<Model> model_of_graph(const Graph& graph) { return model_of_bytes(bytes_of(graph)); }
 
-// Element i, in ONNX's order, is (7919 i mod 1000) / 250 - 2, or 7919 i mod 20 of whole numbers.
+// Element i of what models are fed with, in ONNX's order; of whole numbers it is 7919 i mod 20.
+inline float fed_number(std::size_t i) { return static_cast<float>(7919 * i % 1000) / 250 - 2; }
 inline tensor::Tensor fed_to(const ModelInput& input) {
   auto tensor = *ops::make_tensor(input.spec);
   const auto& shape = input.spec.shape;
@@ -133,7 +142,7 @@ inline tensor::Tensor fed_to(const ModelInput& input) {
     const auto sample = i / (places * channels);
     const auto place = i / channels % places;
     const auto number = (sample * channels + i % channels) * places + place;
-    tensor.elements<float>()[i] = static_cast<float>(7919 * number % 1000) / 250 - 2;
+    tensor.elements<float>()[i] = fed_number(number);
   }
   return tensor;
 }

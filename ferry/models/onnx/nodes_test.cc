@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cmath>
+
 #include "ferry/models/onnx/kit_internal.h"
 
 // Nodes one by one, in files written by hand.
@@ -138,6 +141,50 @@ TEST(OnnxNodes, DropInTraining) {
                       {noise("w", {4, 5}), tensor("rate", {}, 1).real(4, 0.25F)}});
   ASSERT_TRUE(model) << model.error().to_string();
   EXPECT_EQ(count_of(answer_of(*model).graph, "Dropout"), 1U);
+}
+
+// What ONNX says of a GRU whose state is reset before the product: z, r, then the candidate.
+// W and R are [3 H, I] and [3 H, H], b is [6 H], x and h one row.
+std::vector<double> gru_step(const std::vector<double>& x, const std::vector<double>& h,
+                             const std::vector<float>& w, const std::vector<float>& r,
+                             const std::vector<float>& b) {
+  const auto units = h.size();
+  const auto sum = [&](std::size_t gate, std::size_t unit, const std::vector<double>& state) {
+    const auto row = gate * units + unit;
+    double all = double{b[row]} + double{b[3 * units + row]};
+    for (std::size_t i = 0; i < x.size(); ++i) all += x[i] * double{w[row * x.size() + i]};
+    for (std::size_t i = 0; i < units; ++i) all += state[i] * double{r[row * units + i]};
+    return all;
+  };
+  const auto squash = [](double value) { return 1 / (1 + std::exp(-value)); };
+  auto reset = h;
+  for (std::size_t i = 0; i < units; ++i) reset[i] *= squash(sum(1, i, h));
+  std::vector<double> next(units);
+  for (std::size_t i = 0; i < units; ++i) {
+    const auto update = squash(sum(0, i, h));
+    next[i] = (1 - update) * std::tanh(sum(2, i, reset)) + update * h[i];
+  }
+  return next;
+}
+
+TEST(OnnxNodes, ResetTheStateOfAGruBeforeTheProduct) {
+  const Graph graph{
+      {3, 4, 2},
+      {node("Transpose", {"x"}, "t", {wholes_attribute("perm", {1, 0, 2})}),
+       two_outputs("GRU", {"t", "w", "r", "b"}, "", "h"), node("Squeeze", {"h", "axis"}, "y")},
+      {noise("w", {1, 9, 2}), noise("r", {1, 9, 3}), noise("b", {1, 18}), wholes("axis", {0})}};
+  const auto logits = logits_of(graph);
+  std::vector<float> expected;
+  for (std::size_t sample = 0; sample < 3; ++sample) {
+    std::vector<double> h(3);
+    for (std::size_t step = 0; step < 4; ++step) {
+      const auto at = (sample * 4 + step) * 2;
+      h = gru_step({fed_number(at), fed_number(at + 1)}, h, noise_numbers(18), noise_numbers(27),
+                   noise_numbers(18));
+    }
+    expected.insert(expected.end(), h.begin(), h.end());
+  }
+  expect_near(logits, expected);
 }
 
 struct Refused {
