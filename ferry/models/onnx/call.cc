@@ -170,7 +170,7 @@ bool Call::wanted(std::size_t output) const {
 
 void Call::give(std::size_t output, Value value) {
   value.name = node_.outputs[output];
-  import_.values[value.name] = std::move(value);
+  import_.values[node_.outputs[output]] = std::move(value);
 }
 
 Result<Dims> axes_in(const Dims& axes, std::size_t rank) {

@@ -171,7 +171,7 @@ Status add_node(Import& import, const NodeEntry& node) {
                 value.error().message());
   if (node.outputs.empty() || node.outputs[0].empty()) return {};
   value->name = node.outputs[0];
-  import.values[value->name] = *std::move(value);
+  import.values[node.outputs[0]] = *std::move(value);
   return {};
 }
 

@@ -125,6 +125,23 @@ TEST(OnnxNodes, KeepTheOrderOfFlattenedImages) {
   expect_near(logits_of(simple), logits_of(back));
 }
 
+// Two rows for each sample, and back.
+TEST(OnnxNodes, MayJoinTheBatchWithOtherDimensions) {
+  const auto with = [](std::int64_t batch, const Dims& there, const Dims& back) {
+    return logits_of({{batch, 4},
+                      {node("Reshape", {"x", "there"}, "r"), node("MatMul", {"r", "w"}, "m"),
+                       node("Reshape", {"m", "back"}, "y")},
+                      {noise("w", {2, 3}), wholes("there", there), wholes("back", back)}});
+  };
+  const auto expected = with(3, {6, 2}, {3, 6});
+  expect_near(with(-1, {-1, 2}, {-1, 6}), expected);  // made for any batch
+  expect_near(with(1, {-1, 2}, {1, 6}), expected);    // for other ones
+  expect_near(with(1, {2, 2}, {1, 6}), expected);
+  expect_near(with(5, {10, 2}, {5, 6}), expected);
+  const Graph open{{1, 2, 2, 2}, {node("Reshape", {"x", "s"}, "y")}, {wholes("s", {1, -1})}};
+  EXPECT_EQ(logits_of(open).size(), 24U);
+}
+
 TEST(OnnxNodes, LeaveTheLastSoftmaxToTheLoss) {
   const std::vector<Message> weights = {noise("w", {4, 5})};
   const Graph simple{{3, 4}, {node("MatMul", {"x", "w"}, "y")}, weights};

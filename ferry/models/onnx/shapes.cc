@@ -60,9 +60,23 @@ Result<Value> flatten_node(Call& call) {
   return renamed(call, value, {product_of(all.first(first)), product_of(all.subspan(first))});
 }
 
-// 0: as before. -1: what is left over. A batch that was fixed in the file is the job's.
-Result<Dims> resolved(Call& call, const Dims& before, Dims dims) {
-  const auto& import = call.import();
+// A batch that is written into the file becomes the job's: as the first dimension, or as a factor
+// of it.
+Status replace_batch(const Import& import, const Dims& before, Dims& dims) {
+  const auto written = import.file_batch;
+  if (written < 1 || written == import.batch || dims.empty() || dims[0] % written != 0) return {};
+  const bool open = std::find(dims.begin(), dims.end(), -1) != dims.end();
+  const bool first = open && dims[0] == written && !before.empty() && before[0] == import.batch;
+  const bool factor = !open && product_of(dims) != product_of(before);
+  if (!first && !factor) return {};
+  if (__builtin_mul_overflow(dims[0] / written, import.batch, dims.data()))
+    return fail(Code::kInvalidArgument, "a dimension of {} is too large", dims[0]);
+  return {};
+}
+
+// 0: as before. -1: what is left over.
+Result<Dims> resolved(Call& call, const Value& value, Dims dims) {
+  const auto before = value.dims();
   const bool keeps_zeros = call.attribute("allowzero", std::int64_t{0}) != 0;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < -1) return fail(Code::kInvalidArgument, "a dimension of {}", dims[i]);
@@ -71,8 +85,7 @@ Result<Dims> resolved(Call& call, const Dims& before, Dims dims) {
       return fail(Code::kInvalidArgument, "dimension {} cannot be as before: there is none", i);
     dims[i] = before[i];
   }
-  const bool batched = !before.empty() && before[0] == import.batch;
-  if (batched && !dims.empty() && dims[0] == import.file_batch) dims[0] = import.batch;
+  if (value.expr) FERRY_TRY(replace_batch(call.import(), before, dims));
   const auto open = std::find(dims.begin(), dims.end(), -1);
   if (open == dims.end()) return dims;
   *open = 1;
@@ -87,7 +100,7 @@ Result<Dims> resolved(Call& call, const Dims& before, Dims dims) {
 Result<Value> reshape_node(Call& call) {
   const auto value = FERRY_TRY(call.input(0));
   const auto asked = FERRY_TRY(call.wholes(1, "shape", {}));
-  const auto dims = FERRY_TRY(resolved(call, value.dims(), asked));
+  const auto dims = FERRY_TRY(resolved(call, value, asked));
   return renamed(call, value, dims);
 }
 
@@ -151,6 +164,7 @@ Result<Value> concat_node(Call& call) {
   const auto given = call.attribute("axis", std::int64_t{1});
   const auto axis = FERRY_TRY(axes_in({given}, rank))[0];
   std::vector<Expr> exprs;
+  exprs.reserve(parts.size());
   for (const auto& part : parts)
     exprs.push_back(FERRY_TRY(images ? call.image_of(part) : call.plain_of(part)));
   if (images) return image_value(concat(exprs, kImagePlaces.at(static_cast<std::size_t>(axis))));
