@@ -1,6 +1,7 @@
 # `ferry train` and `ferry explain`, from outside: real processes, real data.
 set -euo pipefail
 ferry=$1/ferry
+data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../data" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -46,6 +47,19 @@ jobs = json.load(open(f"{sys.argv[1]}/text.json"))["jobs"]
 assert jobs[0]["perplexity"] == jobs[1]["perplexity"], jobs
 assert jobs[0]["test_perplexity"] == jobs[1]["test_perplexity"] < 40, jobs
 PY
+
+# A model that PyTorch made, from a file.
+"$ferry" explain --model "$data/onnx/resnet.onnx" >"$folder/out"
+grep -q "blocks.0.bn1.weight" "$folder/out" || { echo "not the file's weights: $(cat "$folder/out")"; exit 1; }
+"$ferry" train --model "$data/onnx/lenet.onnx" --workers 2 --ps 1 --batch 16 --steps 100 --transport ferry,grpc \
+  --json "$folder/onnx.json" >"$folder/out"
+python3 - "$folder" <<'PY'
+import json, sys
+jobs = json.load(open(f"{sys.argv[1]}/onnx.json"))["jobs"]
+assert jobs[0]["test_accuracy"] == jobs[1]["test_accuracy"] > 0.3, jobs
+PY
+! "$ferry" train --model "$folder/onnx.onnx" 2>"$folder/err"
+grep -q "onnx.onnx: the file cannot be read" "$folder/err" || { echo "no reason: $(cat "$folder/err")"; exit 1; }
 
 # A worker that is killed ends the job with its name; the job goes on from its checkpoint.
 "$ferry" train "${small[@]}" --steps 1000000 --save-every 10 --checkpoints "$folder/run" --no-test \
