@@ -256,9 +256,9 @@ json scaling_json(const std::vector<ScalePoint>& points) {
 
 Result<int> run_scaling(const ModelsFlags& flags, const ModelsPlan& plan, std::FILE* out) {
   fmt::print(out,
-             "as many servers as workers, batch {}, computation: {}; linear is so many times "
-             "one worker alone\n",
-             flags.batch, flags.compute);
+             "as many servers as workers, batch {}, computation: {}, memory copies at {:.1f} GB/s; "
+             "linear is so many times one worker alone\n",
+             flags.batch, flags.compute, plan.memory_speed / 1e9);
   InterruptGuard guard;
   const auto points = measure_scaling(plan, flags.scaling, print_progress);
   print_scaling(points, out);

@@ -130,6 +130,7 @@ Status Executor::Core::compute(std::uint32_t at) {
   scratch_in_use_.clear();
   if (updating_) {
     updating_ = false;
+    next_value_ = {};
     const auto kept = item_->updated->end_update(done.has_value());
     if (done && !kept) done = kept;
   }

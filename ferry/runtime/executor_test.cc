@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "ferry/runtime/drawn_ops_internal.h"
 
 namespace ferry::runtime {
@@ -81,6 +83,29 @@ TEST_F(Executors, UpdateVariables) {
 }
 
 //  x -> late, and x -> a: a does not wait for late
+// Two loops of one task update its variable whenever they come to it. In each step the gradient is
+// late, so that the other loop has often updated the variable that the step began with.
+TEST_F(Executors, OfTwoLoopsLoseNoUpdate) {
+  const auto w = drawing.source("Variable", "w", 64);
+  const auto x = drawing.source("Input", "x", 64);
+  const auto late = drawing.node("Late", "late", {x}, "", {{"ms", 1}});
+  drawing.node("Descend", "updated", {w, late});
+  Variables shared(make_ordinary_block, true);
+  ASSERT_TRUE((*shared.add("w"))->assign(floats(Floats(64, 0)), nullptr, soon()));
+  constexpr std::uint64_t kSteps = 100;
+  const auto loop = [&] {
+    auto executor = Executor::open(drawing.graph, shared, nullptr, {});
+    ASSERT_TRUE(executor) << executor.error().to_string();
+    const std::vector<Feed> feeds = {{"x", floats(Floats(64, -8))}};
+    for (std::uint64_t step = 1; step <= kSteps; ++step)
+      ASSERT_TRUE((*executor)->run(step, feeds, soon())) << step;
+  };
+  std::thread other(loop);
+  loop();
+  other.join();
+  EXPECT_EQ(values_of((*shared.find("w"))->read()), Floats(64, 2 * kSteps));
+}
+
 TEST_F(Executors, PollWithoutHoldingOthersUp) {
   const auto x = drawing.source("Input", "x", 1);
   const auto late = drawing.node("Late", "late", {x}, "", {{"ms", 30}});
