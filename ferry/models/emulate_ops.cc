@@ -1,4 +1,10 @@
+#include <algorithm>
 #include <mutex>
+#include <span>
+
+#ifdef __SSE2__
+#include <immintrin.h>
+#endif
 
 #include "ferry/base/clock.h"
 #include "ferry/graph/gradient.h"
@@ -96,6 +102,24 @@ class LayerKernel final : public EmulatedKernel {
   }
 };
 
+// As a device would write it: without reading the lines first.
+void fill(std::span<float> values, float value) {
+#ifdef __SSE2__
+  constexpr std::size_t kLine = 4;  // floats
+  constexpr std::uintptr_t kAligned = 16;
+  auto at = values.begin();
+  while (at != values.end() && reinterpret_cast<std::uintptr_t>(&*at) % kAligned != 0)
+    *at++ = value;
+  const auto line = _mm_set1_ps(value);
+  for (; values.end() - at >= static_cast<std::ptrdiff_t>(kLine); at += kLine)
+    _mm_stream_ps(&*at, line);
+  _mm_sfence();
+  std::fill(at, values.end(), value);
+#else
+  std::fill(values.begin(), values.end(), value);
+#endif
+}
+
 class LayerGradKernel final : public EmulatedKernel {
  public:
   using EmulatedKernel::EmulatedKernel;
@@ -108,8 +132,7 @@ class LayerGradKernel final : public EmulatedKernel {
       auto values = gradient.elements<float>();
       if (values.empty()) continue;
       const auto turn = static_cast<float>((context.step() + index) % 5);
-      std::fill(values.begin(), values.end(),
-                (turn - 2) * 1e-3F + variable.elements<float>()[0] * 1e-2F);
+      fill(values, (turn - 2) * 1e-3F + variable.elements<float>()[0] * 1e-2F);
     }
     return put_token(context, context.input(0).elements<float>()[0]);
   }

@@ -107,7 +107,7 @@ std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
 // A server has most to do when the workers wait for it, and then its largest variable alone.
 void use_threads(const JobOptions& options, bool worker) {
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
-  const auto share = worker ? cores / (options.workers + options.servers) : cores / 2;
+  const auto share = worker ? cores / (options.workers + options.servers) : cores * 3 / 4;
   ops::set_threads(options.threads > 0 ? options.threads : std::max(1U, share));
 }
 
