@@ -42,6 +42,22 @@ std::string copies_of(const graph::Crossing& crossing, const train::JobOptions& 
   return "?";
 }
 
+// The operator whose output is sent, behind those that only hand it on: where the tensor is
+// allocated, unless it is made in the memory of an input.
+std::string site_of(const graph::Partition& partition, const graph::Crossing& crossing) {
+  if (crossing.way == graph::Way::kShared) return "the variable";
+  for (const auto& part : partition.parts) {
+    if (part.task != crossing.from) continue;
+    const auto send = part.graph.find(fmt::format("send/{}/{}", crossing.id, crossing.name));
+    if (!send) continue;
+    const auto* node = &part.graph.node(part.graph.node(*send).inputs[0].node);
+    while (node->op->forwards && node->op->updates == 0)
+      node = &part.graph.node(node->inputs[0].node);
+    return fmt::format("{} ({})", node->name, node->op->name);
+  }
+  return "?";
+}
+
 void print_table(const train::JobPlan& plan, const train::JobOptions& job) {
   std::vector<std::vector<std::string>> rows;
   std::uint64_t total = 0;
@@ -52,11 +68,11 @@ void print_table(const train::JobPlan& plan, const train::JobOptions& job) {
     ++ways[std::string(name_of(crossing.way))];
     rows.push_back({crossing.name, crossing.from, crossing.to, crossing.spec.to_string(),
                     bytes ? size_text(*bytes) : "varies", std::string(name_of(crossing.way)),
-                    copies_of(crossing, job), crossing.why});
+                    copies_of(crossing, job), site_of(plan.partition, crossing), crossing.why});
   }
-  fmt::print(
-      "{}", render_table(
-                {"tensor", "from", "to", "type and shape", "bytes", "way", "copies", "why"}, rows));
+  fmt::print("{}", render_table({"tensor", "from", "to", "type and shape", "bytes", "way", "copies",
+                                 "allocated by", "why"},
+                                rows));
   std::vector<std::string> counts;
   counts.reserve(ways.size());
   for (const auto& [way, count] : ways) counts.push_back(fmt::format("{} {}", count, way));
@@ -80,6 +96,7 @@ void print_json(const train::JobPlan& plan, const train::JobOptions& job) {
                          {"bytes", bytes ? nlohmann::json(*bytes) : nlohmann::json()},
                          {"way", name_of(crossing.way)},
                          {"copies", copies_of(crossing, job)},
+                         {"site", site_of(plan.partition, crossing)},
                          {"why", crossing.why}});
   }
   fmt::print("{}\n", nlohmann::json{{"model", job.model}, {"crossings", crossings}}.dump(2));

@@ -79,6 +79,11 @@ struct Trained {
     return static_cast<double>(report.steps * options.workers) *
            static_cast<double>(options.batch) / report.seconds;
   }
+  std::uint64_t reorders() const {
+    std::uint64_t all = 0;
+    for (const auto& task : report.tasks) all += task.reorders;
+    return all;
+  }
   runtime::CrossingStats sent() const {
     runtime::CrossingStats all;
     for (const auto& task : report.tasks) all += task.crossings;
@@ -103,7 +108,8 @@ std::vector<std::string> trained_row(const Trained& job, bool with_text) {
     for (const auto& perplexity : {job.perplexity(), job.test_perplexity()})
       row.push_back(perplexity ? fmt::format("{:.2f}", *perplexity) : "-");
   row.insert(row.end(), {size_text(sent.bytes / job.report.steps), fmt::format("{}", sent.tensors),
-                         fmt::format("{}", sent.in_place), fmt::format("{}", sent.copies)});
+                         fmt::format("{}", sent.in_place), fmt::format("{}", sent.copies),
+                         fmt::format("{}", job.reorders() / job.report.steps)});
   return row;
 }
 
@@ -111,7 +117,8 @@ void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
   const bool with_text = reads_text(jobs.front().options);
   std::vector<std::string> columns = {"transport", "seconds", "samples/s", "test accuracy"};
   if (with_text) columns.insert(columns.end(), {"perplexity", "test perplexity"});
-  columns.insert(columns.end(), {"sent each step", "tensors", "in place", "copies"});
+  columns.insert(columns.end(),
+                 {"sent each step", "tensors", "in place", "copies", "reorders a step"});
   std::vector<std::vector<std::string>> rows;
   rows.reserve(jobs.size());
   for (const auto& job : jobs) rows.push_back(trained_row(job, with_text));
@@ -140,6 +147,7 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
                    {"steps", job.report.steps},
                    {"seconds", job.report.seconds},
                    {"samples_per_second", job.samples_per_second()},
+                   {"reorders", job.reorders()},
                    {"loss", job.report.last.front().loss},
                    {"test_loss", job.tested ? nlohmann::json(job.tested->loss) : nlohmann::json()},
                    {"test_accuracy", optional_json(job.accuracy())},

@@ -58,6 +58,7 @@ struct TaskReport {
   std::string task;
   runtime::CrossingStats crossings;
   runtime::ExecutorStats executor;
+  std::uint64_t reorders = 0;  // of weights into oneDNN's layouts; of a process alone
 };
 
 struct JobReport {
@@ -80,8 +81,8 @@ struct JobPlan {
 Result<JobPlan> plan_job(const JobOptions& options);
 
 using OnStep = std::function<void(const StepReport&)>;
-// Runs the job to its end. A task that dies or fails ends it: kUnavailable or the task's own code,
-// with the task's name. `stop` is looked at often: true ends the job with kCancelled.
+// Runs the job to its end. A task that dies or fails ends it: kAborted, with the task's name and
+// what it said. `stop` is looked at often: true ends the job with kCancelled.
 Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop);
 

@@ -169,6 +169,17 @@ TEST_F(JobsOfProcesses, EmulateTheSameWeightsWhateverTheTransport) {
   }
 }
 
+TEST_F(JobsOfProcesses, SayThatTheLossIsNoNumber) {
+  auto options = small_job();
+  options.rate = 1e30;
+  options.steps = 50;
+  const auto report = run_job(options, {}, {});
+  ASSERT_FALSE(report);
+  EXPECT_NE(report.error().message().find("the loss is"), std::string::npos)
+      << report.error().message();
+  EXPECT_NE(report.error().message().find("/job:worker/"), std::string::npos);
+}
+
 TEST_F(JobsOfProcesses, EndWhenTold) {
   auto options = small_job();
   options.steps = 1'000'000;

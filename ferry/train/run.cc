@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "ferry/bootstrap/secret.h"
 #include "ferry/train/child_internal.h"
@@ -115,8 +116,10 @@ class Crew {
             {.fd = member.over ? -1 : member.child.lines().in(), .events = POLLIN, .revents = 0});
       constexpr int kLookMs = 100;
       (void)poll(looks.data(), looks.size(), kLookMs);
-      for (auto& member : members_)
-        if (!member.over) FERRY_TRY(listen(member));
+      for (auto& member : members_) {
+        if (member.over) continue;
+        if (const auto well = listen(member); !well) return cause_of(well.error());
+      }
     }
     return {};
   }
@@ -130,12 +133,26 @@ class Crew {
     bool over = false;
   };
 
+  // When one task fails, the others soon say that it is gone, and may be heard first.
+  Status cause_of(Error error) {
+    const auto patience = Deadline::after(std::chrono::seconds(1));
+    while (error.code() == Code::kUnavailable && !patience.expired()) {
+      for (auto& member : members_) {
+        if (member.over) continue;
+        const auto well = listen(member);
+        if (!well && well.error().code() != Code::kUnavailable) return well;
+        if (!well) member.over = true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return tl::unexpected(std::move(error));
+  }
+
   Status listen(Member& member) {
     for (;;) {
       auto line = member.child.lines().hear_now();
       if (!line)
-        return fail(Code::kUnavailable, "{} {} before its last step", member.task,
-                    member.child.wait());
+        return fail(Code::kAborted, "{} {} before its last step", member.task, member.child.wait());
       if (!*line) return {};
       const auto said = FERRY_TRY(parse_said(**line));
       FERRY_TRY(take_in(member, said));
@@ -144,7 +161,9 @@ class Crew {
   }
 
   Status take_in(Member& member, const Said& said) {
-    if (!said.error.empty()) return fail(Code::kAborted, "{}: {}", member.task, said.error);
+    if (!said.error.empty())
+      return fail(said.gone ? Code::kUnavailable : Code::kAborted, "{}: {}", member.task,
+                  said.error);
     if (!said.endpoint.empty()) {
       endpoints_[member.task] = said.endpoint;
       if (endpoints_.size() == members_.size())

@@ -33,12 +33,13 @@ Said said_in(const json& text) {
   Said said;
   said.endpoint = text.value("endpoint", "");
   said.error = text.value("error", "");
+  said.gone = text.value("gone", false);
   if (const auto step = text.find("step"); step != text.end())
     said.step =
         StepReport{step->at(0), step->at(1), step->at(2), optional_in(step->at(3)), step->at(4)};
   if (const auto end = text.find("end"); end != text.end())
     said.end = TaskReport{end->at("task"), crossings_in(end->at("crossings")),
-                          executor_in(end->at("executor"))};
+                          executor_in(end->at("executor")), end->at("reorders")};
   return said;
 }
 
@@ -56,10 +57,13 @@ std::string line_of_end(const TaskReport& report) {
   return json{{"end",
                {{"task", report.task},
                 {"crossings", crossings_json(report.crossings)},
-                {"executor", executor_json(report.executor)}}}}
+                {"executor", executor_json(report.executor)},
+                {"reorders", report.reorders}}}}
       .dump();
 }
-std::string line_of_error(const Error& error) { return json{{"error", error.to_string()}}.dump(); }
+std::string line_of_error(const Error& error) {
+  return json{{"error", error.to_string()}, {"gone", error.code() == Code::kUnavailable}}.dump();
+}
 
 Result<Said> parse_said(const std::string& line) {
   try {

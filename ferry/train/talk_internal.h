@@ -14,6 +14,7 @@ struct Said {
   std::optional<StepReport> step;
   std::optional<TaskReport> end;
   std::string error;
+  bool gone = false;  // the error is that another task went away
 };
 std::string line_of_endpoint(const std::string& endpoint);
 std::string line_of_step(const StepReport& step);

@@ -148,7 +148,8 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   if (!options.checkpoints.empty())
     FERRY_TRY(save(options.checkpoints, run.task, last, runner->variables()));
   if (options.take_variables) FERRY_TRY(save(run.last, run.task, last, runner->variables()));
-  return line.say_end({run.task, rendezvous.stats(), runner->stats()});
+  return line.say_end({run.task, rendezvous.stats(), runner->stats(),
+                       options.processes ? ops::reorders().count : 0});
 }
 
 }  // namespace ferry::train
