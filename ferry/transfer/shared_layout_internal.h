@@ -1,6 +1,7 @@
 // Data path.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -16,14 +17,12 @@ namespace ferry::transfer {
 //   0        the newest version: its sequence number * 256 + its index; 0: none yet
 //   64       versions: for each a line, which begins with the sequence number it holds; 0: it is
 //            being written
-//   ...      seats: a line for each reader, written by that reader alone:
-//              0  index + 1 of the version that it uses; 0: none
-//              8  the same of a version that it copies
-//              16 1: the reader has left
-//              24 where its news word is (32 bytes); flag at 56: the ticket's nonce
+//   ...      seats: a line for each reader, see SeatWord:
+//              0  the version that it uses
+//              8  the version that it copies
 //   ...      the payloads, each aligned to 64
 //
-// A reader stores the index into its seat, then looks whether the version still holds the number
+// A reader names the version in its seat, then looks whether the version still holds the number
 // that it read before; the producer clears the version's number, then looks at the seats. Both put
 // a full fence in between: one of them sees the other.
 struct SharedLayout {
@@ -35,9 +34,6 @@ struct SharedLayout {
   static constexpr std::uint32_t kMostVersions = 255;
   static constexpr std::uint32_t kMostSeats = 4096;
   static constexpr std::uint64_t kCopying = 8;
-  static constexpr std::uint64_t kLeft = 16;
-  static constexpr std::uint64_t kNews = 24;
-  static constexpr std::uint64_t kNewsFlag = 56;
 
   // Three at least: the newest, one in use, one to write.
   static Result<SharedLayout> of(std::uint32_t versions, std::uint32_t seats, std::uint64_t body) {
@@ -62,6 +58,24 @@ struct SharedLayout {
 
 using Word = std::atomic_ref<std::uint64_t>;
 
+// A word of a seat: the upper bits of the reader's nonce, and below them a state. The producer
+// hands the seat out idle, and takes it back by storing 0; the reader changes it only from what it
+// left there. So a reader that was given up and lives on can harm nobody who has its seat now, and
+// learns from the next change that what it read may have been overwritten.
+struct SeatWord {
+  static constexpr std::uint64_t kState = 0xFFFF;
+  static constexpr std::uint64_t kIdle = 1;
+  static constexpr std::uint64_t kLeft = 2;
+  static constexpr std::uint64_t kFirst = 3;  // version 0 is named, and so on
+
+  static std::uint64_t of(std::uint64_t nonce, std::uint64_t state) {
+    return (nonce & ~kState) | state;
+  }
+  static bool names(std::uint64_t word, std::uint32_t version) {
+    return (word & kState) == kFirst + version;
+  }
+};
+
 // The region as either side sees it.
 class SharedWords {
  public:
@@ -76,6 +90,12 @@ class SharedWords {
     auto word = at(0).load(std::memory_order_acquire);
     return {word >> 8, static_cast<std::uint32_t>(word & 0xFF)};
   }
+  // The word of the newest version, and what it is at least once there is number `sequence`.
+  const std::byte* news() const { return base_; }
+  static std::uint64_t news_of(std::uint64_t sequence) {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 54;
+    return std::min(sequence, kMost) << 8;
+  }
   void set_newest(Newest newest) const {
     at(0).store(newest.sequence << 8 | newest.version, std::memory_order_release);
   }
@@ -84,11 +104,6 @@ class SharedWords {
   Word copying(std::uint32_t seat) const {
     return at(layout_.seat_at(seat) + SharedLayout::kCopying);
   }
-  Word left(std::uint32_t seat) const { return at(layout_.seat_at(seat) + SharedLayout::kLeft); }
-  Word news_flag(std::uint32_t seat) const {
-    return at(layout_.seat_at(seat) + SharedLayout::kNewsFlag);
-  }
-  std::byte* seat(std::uint32_t seat) const { return base_ + layout_.seat_at(seat); }
   std::span<std::byte> payload(std::uint32_t version) const {
     return {base_ + layout_.payload_at(version), layout_.body};
   }

@@ -15,13 +15,30 @@ struct SharedReader::Core final : Arrival::Owner {
   // Each one that fails means that the writer has gone through all versions meanwhile.
   static constexpr int kMostTries = 10'000;
 
-  Core(fabric::Device& device, fabric::Channel& from, const Ticket& by, SharedWords shared,
-       fabric::Region own)
-      : channel(from), ticket(by), words(shared), news(std::move(own)), pool(device, nullptr) {}
+  Core(fabric::Device& device, fabric::Channel& from, const Ticket& by, SharedWords shared)
+      : channel(from), ticket(by), words(shared), pool(device, nullptr) {}
   ~Core() {
-    words.in_use(ticket.seat).store(0, std::memory_order_release);
-    words.left(ticket.seat).store(1, std::memory_order_release);
+    bool holds = leased.load(std::memory_order_acquire);
+    (void)change(in_use(), holds ? naming(leased_version) : SeatWord::kIdle, SeatWord::kLeft);
     channel.wake_peer();
+  }
+
+  Word in_use() const { return words.in_use(ticket.seat); }
+  Word copying() const { return words.copying(ticket.seat); }
+  static std::uint64_t naming(std::uint32_t version) { return SeatWord::kFirst + version; }
+  // kUnavailable if the seat is not this reader's any more. Until it says so, no version that the
+  // seat named was written.
+  Status change(Word word, std::uint64_t from, std::uint64_t to) const {
+    auto expected = SeatWord::of(ticket.nonce, from);
+    if (word.compare_exchange_strong(expected, SeatWord::of(ticket.nonce, to))) return {};
+    return given_up();
+  }
+  Status given_up() const {
+    return fail(
+        Code::kUnavailable,
+        "the writer at {} is gone, or has given this reader up: what was read may have been "
+        "overwritten",
+        channel.peer_endpoint());
   }
 
   Status let_go(std::uint64_t, std::uint64_t token) override {
@@ -29,14 +46,10 @@ struct SharedReader::Core final : Arrival::Owner {
       pool.give(token - 1);
       return {};
     }
-    words.in_use(ticket.seat).store(0, std::memory_order_release);
+    auto good = change(in_use(), naming(leased_version), SeatWord::kIdle);
     leased.store(false, std::memory_order_release);
     channel.wake_peer();  // the writer may wait for it
-    if (channel.alive()) return {};
-    return fail(Code::kUnavailable,
-                "the writer at {} is gone, or has given this reader up: what was read in place may "
-                "have been overwritten",
-                channel.peer_endpoint());
+    return channel.alive() ? good : given_up();
   }
 
   // Holds the newest version by one of the seat's words. It cannot be written from then on.
@@ -46,11 +59,11 @@ struct SharedReader::Core final : Arrival::Owner {
       auto newest = words.newest();
       if (newest.sequence < least) return std::nullopt;
       if (newest.version >= words.layout().versions) break;
-      word.store(newest.version + 1, std::memory_order_seq_cst);
+      FERRY_TRY(change(word, SeatWord::kIdle, naming(newest.version)));
       std::atomic_thread_fence(std::memory_order_seq_cst);
       if (words.sequence_of(newest.version).load(std::memory_order_acquire) == newest.sequence)
         return newest;
-      word.store(0, std::memory_order_release);
+      FERRY_TRY(change(word, naming(newest.version), SeatWord::kIdle));
     }
     return fail(Code::kDataLoss,
                 "the writer at {} says that version {} is the newest, and it is not",
@@ -60,11 +73,12 @@ struct SharedReader::Core final : Arrival::Owner {
   // Whether the writer keeps a version to write if this reader stays with its own: all that are in
   // use, and two more.
   bool leaves_room() const {
-    std::array<bool, SharedLayout::kMostVersions + 1> seen{};
+    std::array<bool, SharedLayout::kMostVersions> seen{};
     std::uint32_t count = 0;
     for (std::uint32_t seat = 0; seat < words.layout().seats; ++seat) {
-      auto held = words.in_use(seat).load(std::memory_order_seq_cst);
-      if (held == 0 || held > words.layout().versions || seen[held]) continue;
+      auto state = words.in_use(seat).load(std::memory_order_seq_cst) & SeatWord::kState;
+      auto held = state - SeatWord::kFirst;
+      if (held >= words.layout().versions || seen[held]) continue;
       seen[held] = true;
       ++count;
     }
@@ -74,20 +88,21 @@ struct SharedReader::Core final : Arrival::Owner {
   // Nothing: there is no such version yet.
   Result<std::optional<Arrival>> try_read(std::uint64_t least) {
     if (!leased.load(std::memory_order_acquire)) {
-      auto held = FERRY_TRY(hold(words.in_use(ticket.seat), least));
+      auto held = FERRY_TRY(hold(in_use(), least));
       if (!held) return std::optional<Arrival>();
       if (leaves_room()) return FERRY_TRY(in_place(*held));
-      words.in_use(ticket.seat).store(0, std::memory_order_release);
+      FERRY_TRY(change(in_use(), naming(held->version), SeatWord::kIdle));
     }
-    auto held = FERRY_TRY(hold(words.copying(ticket.seat), least));
+    auto held = FERRY_TRY(hold(copying(), least));
     if (!held) return std::optional<Arrival>();
     auto copied = copy(*held);
-    words.copying(ticket.seat).store(0, std::memory_order_release);
+    FERRY_TRY(change(copying(), naming(held->version), SeatWord::kIdle));
     channel.wake_peer();
     return FERRY_TRY(std::move(copied));
   }
 
   Result<std::optional<Arrival>> in_place(SharedWords::Newest held) {
+    leased_version = held.version;
     leased.store(true, std::memory_order_relaxed);
     ++stats.tensors;
     ++stats.in_place;
@@ -111,11 +126,11 @@ struct SharedReader::Core final : Arrival::Owner {
   fabric::Channel& channel;
   const Ticket ticket;
   SharedWords words;
-  fabric::Region news;  // a word that the writer sets to the number of each version
   BufferPool pool;
   tensor::Tensor lease;               // what arrivals show: in place,
   std::deque<tensor::Tensor> copies;  // or by buffer
   std::atomic<bool> leased{false};
+  std::uint32_t leased_version = 0;
   EdgeStats stats;
 };
 
@@ -141,14 +156,11 @@ Result<SharedReader> SharedReader::open(fabric::Device& device, fabric::Channel&
       FERRY_TRY(SharedLayout::of(ticket.slots, static_cast<std::uint32_t>(seats), ticket.body));
   if (ticket.seat >= layout.seats)
     return fail(Code::kOutOfRange, "a ticket for seat {} of {}", ticket.seat, layout.seats);
-  auto news = FERRY_TRY(device.allocate(sizeof(std::uint64_t), fabric::Rights::kReadWrite));
-  auto granted = FERRY_TRY(device.grant(news, fabric::Rights::kReadWrite, channel));
-  auto wire = granted.to_wire();
   SharedWords words(layout, memory.data());
-  std::memcpy(words.seat(ticket.seat) + SharedLayout::kNews, wire.data(), wire.size());
-  words.news_flag(ticket.seat).store(ticket.nonce, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // see SharedWriter::publish()
-  return SharedReader(std::make_unique<Core>(device, channel, ticket, words, std::move(news)));
+  if (words.in_use(ticket.seat).load() != SeatWord::of(ticket.nonce, SeatWord::kIdle))
+    return fail(Code::kFailedPrecondition,
+                "the ticket's seat was given up, or is taken already; ask for a new ticket");
+  return SharedReader(std::make_unique<Core>(device, channel, ticket, words));
 }
 
 SharedReader::SharedReader(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -166,10 +178,8 @@ Result<Arrival> SharedReader::read(std::uint64_t least, Deadline deadline, fabri
   for (;;) {
     auto got = FERRY_TRY(core_->try_read(least));
     if (got) return std::move(*got);
-    if (fabric::flag_reached(core_->news.data(), least) && !ready(least))
-      return fail(Code::kDataLoss, "the writer at {} speaks of version {}, which is not there",
-                  core_->channel.peer_endpoint(), least);
-    FERRY_TRY(core_->channel.wait_flag(core_->news.data(), least, deadline, mode));
+    FERRY_TRY(
+        core_->channel.wait_flag(core_->words.news(), SharedWords::news_of(least), deadline, mode));
   }
 }
 

@@ -1,10 +1,8 @@
 // Data path.
-#include <cstring>
 #include <optional>
 #include <vector>
 
 #include "ferry/transfer/landing_internal.h"
-#include "ferry/transfer/remote_word_internal.h"
 #include "ferry/transfer/shared_layout_internal.h"
 #include "ferry/transfer/shared_tensor.h"
 
@@ -14,9 +12,7 @@ struct SharedWriter::Core {
   struct Seat {
     fabric::Channel* channel = nullptr;  // null: free
     fabric::RemoteRegion grant;
-    std::uint64_t nonce = 0;
     bool spins = false;
-    std::optional<RemoteWord> news;
   };
 
   Core(fabric::Device& on, const tensor::Spec& what, fabric::Region memory,
@@ -27,23 +23,39 @@ struct SharedWriter::Core {
         words(layout, region.data()),
         seats(layout.seats) {}
 
-  bool here(std::uint32_t seat) const {
-    return seats[seat].channel != nullptr && seats[seat].channel->alive() &&
-           words.left(seat).load(std::memory_order_acquire) == 0;
+  // Whoever has left or died uses nothing. One that only seems to be dead finds its words changed.
+  bool gone(std::uint32_t seat) const {
+    const auto* channel = seats[seat].channel;
+    if (channel == nullptr) return false;
+    auto word = words.in_use(seat).load(std::memory_order_acquire);
+    return !channel->alive() || (word & SeatWord::kState) == SeatWord::kLeft;
   }
-  // A reader that has left or died uses nothing.
   void vacate(std::uint32_t seat) {
+    words.in_use(seat).store(0, std::memory_order_seq_cst);
+    words.copying(seat).store(0, std::memory_order_seq_cst);
     (void)device.revoke(seats[seat].grant, Deadline());
-    std::memset(words.seat(seat), 0, SharedLayout::kLine);
     seats[seat] = {};
+  }
+  void vacate_gone() {
+    for (std::uint32_t seat = 0; seat < seats.size(); ++seat)
+      if (gone(seat)) vacate(seat);
   }
   bool used(std::uint32_t version) const {
     for (std::uint32_t seat = 0; seat < seats.size(); ++seat) {
       if (seats[seat].channel == nullptr) continue;
-      bool holds = words.in_use(seat).load(std::memory_order_seq_cst) == version + 1 ||
-                   words.copying(seat).load(std::memory_order_seq_cst) == version + 1;
-      if (holds && here(seat)) return true;
+      if (SeatWord::names(words.in_use(seat).load(std::memory_order_seq_cst), version) ||
+          SeatWord::names(words.copying(seat).load(std::memory_order_seq_cst), version))
+        return true;
     }
+    return false;
+  }
+  // Whether take_one() might find more than last time.
+  bool stirs() const {
+    auto newest = words.newest().version;
+    for (std::uint32_t version = 0; version < words.layout().versions; ++version)
+      if (version != newest && !used(version)) return true;
+    for (std::uint32_t seat = 0; seat < seats.size(); ++seat)
+      if (gone(seat)) return true;
     return false;
   }
   // Takes the version out of circulation; false if somebody uses it.
@@ -57,6 +69,7 @@ struct SharedWriter::Core {
     return false;
   }
   bool take_one() {
+    vacate_gone();
     auto newest = words.newest();
     for (std::uint32_t version = 0; version < words.layout().versions; ++version) {
       if (newest.sequence != 0 && version == newest.version) continue;
@@ -67,29 +80,11 @@ struct SharedWriter::Core {
     }
     return false;
   }
-  // The reader's hello has come: its news word is known. One that says nonsense gets no news.
-  void meet(std::uint32_t index) {
-    auto& seat = seats[index];
-    if (words.news_flag(index).load(std::memory_order_acquire) != seat.nonce) return;
-    std::array<std::byte, fabric::RemoteRegion::kWireBytes> wire;
-    std::memcpy(wire.data(), words.seat(index) + SharedLayout::kNews, wire.size());
-    auto region = fabric::RemoteRegion::from_wire(wire);
-    if (!region || region->length < sizeof(std::uint64_t)) return;
-    auto mapped = seat.channel->map(*region);
-    if (!mapped || mapped->size() < sizeof(std::uint64_t)) return;
-    seat.news.emplace(*seat.channel, *region, mapped->data(), !seat.spins);
-  }
-  void tell(std::uint64_t sequence) {
-    for (std::uint32_t index = 0; index < seats.size(); ++index) {
-      auto& seat = seats[index];
-      if (seat.channel == nullptr) continue;
-      if (!here(index)) {
-        vacate(index);
-        continue;
-      }
-      if (!seat.news) meet(index);
-      if (seat.news) (void)seat.news->store(sequence);  // who is gone needs no news
-    }
+  // Readers look at the word of the newest version themselves: those that sleep are woken.
+  void tell() const {
+    for (const auto& seat : seats)
+      if (seat.channel != nullptr && !seat.spins && seat.channel->alive())
+        seat.channel->wake_peer();
   }
 
   fabric::Device& device;
@@ -119,11 +114,9 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
     return fail(Code::kUnimplemented,
                 "{} is reached over {}, which maps no memory; send it the tensor by a slot",
                 reader.peer_endpoint(), reader.provider());
+  core_->vacate_gone();
   std::uint32_t index = 0;
-  for (; index < core_->seats.size(); ++index) {
-    if (core_->seats[index].channel != nullptr && !core_->here(index)) core_->vacate(index);
-    if (core_->seats[index].channel == nullptr) break;
-  }
+  while (index < core_->seats.size() && core_->seats[index].channel != nullptr) ++index;
   const auto& layout = core_->words.layout();
   if (index == core_->seats.size())
     return fail(Code::kResourceExhausted, "all {} readers of the shared tensor are there",
@@ -138,20 +131,17 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
   ticket.owner = core_->device.id();
   ticket.region = FERRY_TRY(core_->device.grant(core_->region, fabric::Rights::kReadWrite, reader));
   ticket.spec = core_->spec;
-  core_->seats[index] = {&reader, ticket.region, ticket.nonce, spins, std::nullopt};
+  auto idle = SeatWord::of(ticket.nonce, SeatWord::kIdle);
+  core_->words.in_use(index).store(idle, std::memory_order_release);
+  core_->words.copying(index).store(idle, std::memory_order_release);
+  core_->seats[index] = {&reader, ticket.region, spins};
   return ticket;
 }
 
 Result<tensor::Tensor> SharedWriter::output(Deadline deadline) {
   auto& core = *core_;
   while (!core.writing && !core.take_one()) {
-    auto newest = core.words.newest();
-    auto free = [&core, newest] {
-      for (std::uint32_t i = 0; i < core.words.layout().versions; ++i)
-        if (i != newest.version && !core.used(i)) return true;
-      return false;
-    };
-    if (!core.device.wait_until(free, deadline))
+    if (!core.device.wait_until([&core] { return core.stirs(); }, deadline))
       return fail(Code::kDeadlineExceeded, "readers use all {} versions of the shared tensor",
                   core.words.layout().versions);
   }
@@ -166,10 +156,7 @@ Result<std::uint64_t> SharedWriter::publish() {
   core.words.sequence_of(*core.writing).store(sequence, std::memory_order_release);
   core.words.set_newest({sequence, *core.writing});
   core.writing.reset();
-  // A reader says where its news word is, then looks for the newest version; here it is the
-  // reverse.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  core.tell(sequence);
+  core.tell();
   return sequence;
 }
 

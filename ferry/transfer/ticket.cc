@@ -10,7 +10,7 @@ namespace ferry::transfer {
 
 namespace {
 
-constexpr std::uint32_t kTicketMagic = 0x314B5446;  // "FTK1"
+constexpr std::uint32_t kTicketMagic = 0x324B5446;  // "FTK2"
 constexpr std::size_t kOwnerAt = 16 + 8 + 8;
 constexpr std::size_t kRegionAt = kOwnerAt + 16;
 constexpr std::size_t kSpecAt = kRegionAt + fabric::RemoteRegion::kWireBytes;

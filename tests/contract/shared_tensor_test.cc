@@ -132,6 +132,72 @@ TEST_F(SharedVersions, ASeatIsFreeAgainWhenItsReaderLeaves) {
   }
 }
 
+// The writer has given up a reader that lives on: its channel is closed at the writer's end. What
+// that reader does with its seat is of no account to the one that has the seat now.
+TEST_F(SharedVersions, AReaderThatWasGivenUpLetsGoOfNothingThatIsAnothers) {
+  auto writer = must(SharedWriter::open(a(), kWeights, {.readers = 1}));
+  auto more = connect_more(a(), b());
+  publish_stamped(writer);
+  std::optional<SharedReader> late(reader_at(writer, more.ab, more.ba));
+  auto lost = must(late->read(1, soon()));
+  more.ab = {};
+  publish_stamped(writer);
+  auto reader = reader_at(writer, ab(), ba());
+  auto held = must(reader.read(2, soon()));
+  EXPECT_EQ(reader.stats().in_place, 1U);
+  EXPECT_EQ(code_of(lost.release()), Code::kUnavailable);
+  EXPECT_EQ(code_of(late->read(1, soon())), Code::kUnavailable);
+  late.reset();
+  for (int i = 0; i < 10; ++i) publish_stamped(writer);
+  EXPECT_TRUE(whole(held));
+  EXPECT_EQ(code_of(held.release()), Code::kOk);
+}
+
+TEST_F(SharedVersions, ATicketOfAReaderThatWasGivenUpIsRefused) {
+  auto writer = must(SharedWriter::open(a(), kWeights, {.readers = 1}));
+  auto more = connect_more(a(), b());
+  auto late = must(writer.admit(more.ab));
+  more.ab = {};
+  auto reader = reader_at(writer, ab(), ba());
+  EXPECT_FALSE(SharedReader::open(b(), more.ba, late, kWeights));
+  publish_stamped(writer);
+  EXPECT_TRUE(whole(must(reader.read(1, soon()))));
+}
+
+// Given up while it copies: what it says it has read is whole all the same.
+TEST_F(SharedVersions, ACopyThatWasOverwrittenIsNotHandedOut) {
+  const Spec large{ElementType::kU8, must(Shape::of({4 << 20}))};
+  for (int i = 0; i < rounds(20); ++i) {
+    auto writer = must(SharedWriter::open(a(), large));
+    auto more = connect_more(a(), b());
+    auto reader = must(SharedReader::open(b(), more.ba, must(writer.admit(more.ab)), large));
+    auto publish = [&writer](std::uint64_t number) {
+      stamp(must(writer.output(soon())).bytes(), number);
+      EXPECT_EQ(must(writer.publish()), number);
+    };
+    publish(1);
+    auto held = must(reader.read(1, soon()));  // the others are copied
+    publish(2);
+    std::atomic<bool> begun{false};
+    std::thread other([&] {
+      for (;;) {
+        auto copied = reader.read(2, soon());
+        if (!copied) {
+          EXPECT_EQ(code_of(copied), Code::kUnavailable);
+          return;
+        }
+        EXPECT_TRUE(stamped(copied->bytes(), copied->sequence()));
+        begun = true;
+      }
+    });
+    while (!begun) std::this_thread::yield();
+    more.ab = {};
+    for (std::uint64_t number = 3; number < 8; ++number) publish(number);
+    other.join();
+    EXPECT_EQ(code_of(held.release()), Code::kUnavailable);
+  }
+}
+
 class SharedModes : public SharedVersions, public ::testing::WithParamInterface<WaitMode> {};
 
 // Every version that a reader gets is whole and newer than the last, however the two interleave; a
