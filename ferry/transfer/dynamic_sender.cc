@@ -94,7 +94,11 @@ struct DynamicSender::Core {
     return metadata;
   }
 
+  // What output() gave in the pad, or a part of it: where a payload lies depends on its size.
   Status publish_in_place(const tensor::Tensor& tensor) {
+    auto bytes = tensor.bytes();
+    if (auto place = in_pad(bytes.size()); place.data() != bytes.data() && !bytes.empty())
+      std::memmove(place.data(), bytes.data(), bytes.size());
     wire = metadata_of(tensor).to_wire();
     std::memcpy(launch.body().data() + pad(), wire.data(), wire.size());
     ++stats.in_place;
@@ -156,7 +160,7 @@ struct DynamicSender::Core {
   // The tensor is on its way, or was refused. There is a slot for it, unless it is in it already.
   Status begin(const tensor::Tensor& tensor, Deadline deadline) {
     bool in_place = is_in_pad(tensor);
-    given_pad = nullptr;
+    given_pad = {};
     Status begun;
     if (in_place) {
       begun = publish_in_place(tensor);
@@ -191,7 +195,8 @@ struct DynamicSender::Core {
     return {};
   }
   bool is_in_pad(const tensor::Tensor& tensor) const {
-    return given_pad != nullptr && tensor.data() == given_pad;
+    return given_pad.data() != nullptr && tensor.data() >= given_pad.data() &&
+           tensor.data() + tensor.bytes().size() <= given_pad.data() + given_pad.size();
   }
   // No slot is free: is there still somebody who could let go of one?
   Status check_receiver() const {
@@ -210,7 +215,7 @@ struct DynamicSender::Core {
   BufferPool pool;
   std::vector<std::optional<Buffer>> held;  // by slot: until the tensor there is let go of
   std::optional<Buffer> given;              // by output()
-  std::byte* given_pad = nullptr;           // or this, in the receiver
+  std::span<std::byte> given_pad;           // or this, in the receiver
   // Of the tensor that is under way.
   Metadata::Wire wire;
   fabric::Transfer ahead;
@@ -248,20 +253,19 @@ Result<tensor::Tensor> DynamicSender::output(const tensor::Spec& spec) {
                 core_->ticket.spec.to_string(), spec.to_string());
   auto bytes = FERRY_TRY(spec.bytes());
   if (core_->given) core_->pool.give(std::exchange(core_->given, {})->index);
-  core_->given_pad = nullptr;
+  core_->given_pad = {};
   bool maps = core_->options.in_place && !core_->launch.body().empty();
   if (maps && FERRY_TRY(core_->launch.free())) FERRY_TRY(core_->take_offer());
   if (maps && core_->fits(bytes) && FERRY_TRY(core_->launch.free())) {
     core_->let_go_of_slot();
-    auto place = core_->in_pad(bytes);
-    core_->given_pad = place.data();
-    return tensor::Tensor::over(spec, place);
+    core_->given_pad = core_->in_pad(bytes);
+    return tensor::Tensor::over(spec, core_->given_pad);
   }
   core_->given = FERRY_TRY(core_->take_buffer(bytes));
   return tensor::Tensor::over(spec, core_->given->bytes.first(bytes));
 }
 
-bool DynamicSender::output_in_place() const { return core_->given_pad != nullptr; }
+bool DynamicSender::output_in_place() const { return core_->given_pad.data() != nullptr; }
 
 Result<bool> DynamicSender::ready() { return core_->launch.free(); }
 

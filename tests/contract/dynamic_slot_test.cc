@@ -135,6 +135,32 @@ TEST_F(DynamicSlots, ThePadFollowsRecentSizes) {
   EXPECT_GE(receiver.stats().reads, 5U);
 }
 
+// A part of what output() gave is a tensor like any other, wherever the whole lay.
+TEST_F(DynamicSlots, RowsOfAnOutputArriveAsTheyAre) {
+  open();
+  Spec any{ElementType::kU8, must(Shape::of({-1, 1000}))};
+  auto receiver = must(DynamicReceiver::open(b(), ba(), any, {{}, 1 << 20, 1 << 20}));
+  auto sender = must(DynamicSender::open(a(), ab(), receiver.ticket(), any));
+  for (std::int64_t rows : {3, 30, 300, 2000}) {
+    for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, rows},
+                                {0, rows - 1},
+                                {1, rows - 1},
+                                {rows - 1, 1},
+                                {0, 1},
+                                {1, 0}}) {
+      auto out = must(sender.output({ElementType::kU8, must(Shape::of({rows, 1000}))}));
+      stamp(out.bytes(), static_cast<std::uint64_t>(rows));
+      std::vector<std::byte> whole(out.bytes().begin(), out.bytes().end());
+      must(sender.send(must(out.rows(first, first + count)), soon()));
+      auto arrival = must(receiver.receive(soon()));
+      auto wanted = std::span(whole).subspan(first * 1000, count * 1000);
+      EXPECT_TRUE(
+          std::equal(wanted.begin(), wanted.end(), arrival.bytes().begin(), arrival.bytes().end()))
+          << rows << " rows, " << count << " from " << first;
+    }
+  }
+}
+
 TEST_F(DynamicSlots, ALargeTensorIsTheSendersUntilItIsLetGoOf) {
   open();
   auto receiver = receiver_with({{.slots = 4}, 64, 64});
