@@ -23,7 +23,12 @@ class Deadline {
   // Already past: a wait with it tries once and gives up.
   constexpr Deadline() = default;
 
-  static Deadline after(Nanos span) { return Deadline(now_ns() + span.count()); }
+  // A span too long to be counted never ends.
+  static Deadline after(Nanos span) {
+    constexpr auto kNever = std::numeric_limits<std::int64_t>::max();
+    auto now = now_ns();
+    return Deadline(span.count() > kNever - now ? kNever : now + span.count());
+  }
   static constexpr Deadline at_ns(std::int64_t monotonic_ns) { return Deadline(monotonic_ns); }
 
   bool expired() const { return now_ns() >= at_; }
