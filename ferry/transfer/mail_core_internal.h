@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -91,7 +92,8 @@ struct MailParcel {
   std::uint64_t reaped = 0;
   std::unique_ptr<MailChunk[]> chunks;
   std::optional<Error> error;
-  std::optional<Error> asked;  // the failure that made us ask
+  std::optional<Error> asked;  // the failure that made us ask,
+  std::uint64_t given_up = 0;  // and the sender's answer: not in the buffer, which holds bytes
   std::atomic<bool> failed{false};
   std::atomic<std::uint64_t> landed{0};  // of `span`
 };
@@ -192,6 +194,11 @@ class MailCore {
   bool eventful() const;
   // The room's memory may have a place now.
   void turn() { turn_.store(true, std::memory_order_release); }
+  // When the next send ends unless it is over by then, or earlier.
+  Deadline first_expiry() const {
+    return Deadline::at_ns(first_expiry_.load(std::memory_order_relaxed));
+  }
+  void expire_due();
   MailStats stats();
   const Tuning& tuning() const { return tuning_; }
 
@@ -254,6 +261,7 @@ class MailCore {
     auto now = kept.load(std::memory_order_relaxed);
     return now == 0 || (now <= options_.send_bytes && more <= options_.send_bytes - now);
   }
+  void enqueue(MailOutgoing* out) FERRY_REQUIRES(lock);
   std::optional<std::uint32_t> free_index() const FERRY_REQUIRES(lock);
   void settle_words() FERRY_REQUIRES(lock);
   void settle_word(MailOutgoing* waiting, std::uint64_t value) FERRY_REQUIRES(lock);
@@ -350,6 +358,8 @@ class MailCore {
   static constexpr std::size_t kGivenUpAt = 1;
   static constexpr std::size_t kClosedAt = 2;
 
+  static constexpr auto kNoExpiry = std::numeric_limits<std::int64_t>::max();
+
   RoomCore& room_;
   fabric::Device& device_;
   fabric::Channel& channel_;
@@ -415,6 +425,7 @@ class MailCore {
   std::atomic<bool> ready_{false};  // the next message is whole, or none will come
   std::atomic<bool> begun_{false};  // it has memory, or none will come
   std::atomic<std::uint64_t> open_sends_{0};
+  std::atomic<std::int64_t> first_expiry_{kNoExpiry};
   std::atomic<std::uint64_t> kept_bytes_{0};   // of what sends keep until they are over
   std::atomic<std::uint64_t> given_bytes_{0};  // by allocate()
 };
@@ -428,11 +439,7 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
       cpu_relax();
     }
   }
-  room_.begin_wait();
-  bool came =
-      device_.wait_until([&] { return done() || room_.eventful(); }, deadline, mode, tuning_.spin);
-  room_.end_wait();
-  if (!came) return false;
+  if (!room_.wait(done, deadline, mode, tuning_.spin)) return false;
   room_.progress_others(this);
   return done() || !deadline.expired();
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ferry/transfer/mail_core_internal.h"
 
 // Messages that do not go out at once: queued ones, and large ones that are announced.
@@ -41,9 +43,7 @@ Result<MailSent> MailCore::send_queued(MailParts parts, std::uint64_t bytes, Dea
   if (!has_room(kept_bytes_, cost)) return MailSent{nullptr, cost};
   auto* out = new_outgoing(parts, bytes, deadline, cost);
   share_all(*out);
-  out->queued = true;
-  queue_.push(out);
-  pump();
+  enqueue(out);
   return MailSent{out};
 }
 
@@ -69,10 +69,16 @@ Result<MailSent> MailCore::send_large(MailParts parts, std::uint64_t bytes, Dead
     end(*out, prepared ? *broken_ : prepared.error());
     return MailSent{out};
   }
+  enqueue(out);
+  return MailSent{out};
+}
+
+void MailCore::enqueue(MailOutgoing* out) {
   out->queued = true;
   queue_.push(out);
+  if (out->deadline < first_expiry())
+    first_expiry_.store(out->deadline.ns(), std::memory_order_relaxed);
   pump();
-  return MailSent{out};
 }
 
 tl::unexpected<Error> MailCore::no_room(Code code, std::uint64_t lacks) const {
@@ -202,6 +208,29 @@ void MailCore::expire(MailOutgoing& out) {
                 "the receiver at {} has not taken a message of {} bytes that was announced",
                 channel_.peer_endpoint(), out.bytes)
                .value());
+}
+
+// Whoever waits in the room sees to deadlines: nobody need ask for the end of a send.
+void MailCore::expire_due() {
+  MailGuard guard(*this);
+  progress_locked();
+  auto now = now_ns();
+  auto first = kNoExpiry;
+  auto look = [&](MailOutgoing& out) FERRY_REQUIRES(lock) {
+    if (out.ending) return;
+    if (out.deadline.ns() <= now) {
+      expire(out);
+    } else {
+      first = std::min(first, out.deadline.ns());
+    }
+  };
+  for (auto *out = queue_.front(), *next = out; out != nullptr; out = next) {
+    next = out->next;
+    look(*out);
+  }
+  for (auto* out : announced_)
+    if (out != nullptr) look(*out);
+  first_expiry_.store(first, std::memory_order_relaxed);
 }
 
 bool MailCore::poll_send(MailOutgoing* out) {

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "ferry/transfer/mail_core_internal.h"
 
@@ -183,18 +182,16 @@ void MailCore::ask_if_given_up(MailParcel& parcel) {
   parcel.state = MailParcel::State::kAsking;
   parcel.asked = std::exchange(parcel.error, std::nullopt);
   auto at = parcel.announcement.index * Layout::kLine + kGivenUpAt * sizeof(std::uint64_t);
-  plan_read(parcel, parcel.buffer.bytes.first(sizeof(std::uint64_t)), {peer_.words, at}, 0);
+  plan_read(parcel, std::as_writable_bytes(std::span(&parcel.given_up, 1)), {peer_.words, at}, 0);
 }
 
 void MailCore::hear_answer(MailParcel& parcel) {
-  std::uint64_t given_up = 0;
-  std::memcpy(&given_up, parcel.buffer.bytes.data(), sizeof given_up);
   auto cause = *std::exchange(parcel.asked, std::nullopt);
   if (peer_closed()) {
     drop_parcel(parcel, closed_error());  // the rest of the closing is heard in its turn
     return;
   }
-  if (parcel.error || given_up != parcel.announcement.number) {
+  if (parcel.error || parcel.given_up != parcel.announcement.number) {
     fail_parcel(parcel, cause);
     break_with(cause);
     return;

@@ -19,8 +19,8 @@ Result<std::optional<RoomCore::Buffer>> RoomCore::take(MailCore& who, std::uint6
   LockGuard<Mutex> guard(memory_lock_);
   bool first = line_.empty() || line_.front() == &who;
   if (first) {
-    auto taken = FERRY_TRY(take_memory(bytes));
-    if (taken) {
+    auto taken = take_memory(bytes);
+    if (!taken || *taken) {  // also one that is refused makes way
       if (!line_.empty()) line_.pop_front();
       call_next();
       return taken;
@@ -134,24 +134,42 @@ void RoomCore::leave(MailCore& who) {
   while (who.pins.load(std::memory_order_acquire) != 0) sched_yield();
 }
 
+Deadline RoomCore::first_expiry() {
+  LockGuard<SpinLock> guard(list_lock_);
+  auto first = Deadline::after(Nanos::max());
+  for (const auto* box : boxes_) first = std::min(first, box->first_expiry());
+  return first;
+}
+
 bool RoomCore::eventful() {
   LockGuard<SpinLock> guard(list_lock_);
   return std::any_of(boxes_.begin(), boxes_.end(), [](MailCore* box) { return box->eventful(); });
 }
 
-void RoomCore::progress_others(const MailCore* self) {
+template <class Wanted, class Visit>
+void RoomCore::visit_boxes(Wanted wanted, Visit visit) {
   for (std::size_t i = 0;; ++i) {
     MailCore* box = nullptr;
     {
       LockGuard<SpinLock> guard(list_lock_);
-      while (i < boxes_.size() && (boxes_[i] == self || !boxes_[i]->eventful())) ++i;
+      while (i < boxes_.size() && !wanted(*boxes_[i])) ++i;
       if (i >= boxes_.size()) return;
       box = boxes_[i];
       box->pins.fetch_add(1, std::memory_order_acquire);
     }
-    box->progress();
+    visit(*box);
     box->pins.fetch_sub(1, std::memory_order_release);
   }
+}
+
+void RoomCore::progress_others(const MailCore* self) {
+  visit_boxes([self](const MailCore& box) { return &box != self && box.eventful(); },
+              [](MailCore& box) { box.progress(); });
+}
+
+void RoomCore::expire_due() {
+  visit_boxes([](const MailCore& box) { return box.first_expiry().expired(); },
+              [](MailCore& box) { box.expire_due(); });
 }
 
 }  // namespace ferry::transfer

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <optional>
@@ -41,10 +42,21 @@ class RoomCore {
   bool eventful();
   void progress_others(const MailCore* self);
 
+  // Waits until ready(), or a mailbox has something to do. Sends whose deadlines come meanwhile are
+  // ended, which is something to look at too. False: the wait's own deadline came first.
+  template <class Ready>
+  bool wait(Ready ready, Deadline deadline, fabric::WaitMode mode, std::optional<Nanos> spin = {}) {
+    auto first = first_expiry();
+    waiting_.fetch_add(1, std::memory_order_seq_cst);
+    bool came = device_.wait_until([&] { return ready() || eventful(); }, std::min(deadline, first),
+                                   mode, spin);
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    if (came || !(first < deadline)) return came;
+    expire_due();
+    return true;
+  }
   // Threads that wait count themselves before they look at their condition. Whoever changes a
   // condition tells them, and sees their count or is seen.
-  void begin_wait() { waiting_.fetch_add(1, std::memory_order_seq_cst); }
-  void end_wait() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
   void tell() {
     if (waiting_.fetch_add(0, std::memory_order_seq_cst) != 0) device_.wake_waiters();
   }
@@ -62,6 +74,11 @@ class RoomCore {
   void free_idle(std::uint64_t wanted) FERRY_REQUIRES(memory_lock_);
   Result<std::size_t> make_entry(std::uint64_t bytes) FERRY_REQUIRES(memory_lock_);
   bool in_line(const MailCore& who) const FERRY_REQUIRES(memory_lock_);
+  template <class Wanted, class Visit>
+  void visit_boxes(Wanted wanted, Visit visit);
+  // Of all sends that have not ended.
+  Deadline first_expiry();
+  void expire_due();
   void call_next() FERRY_REQUIRES(memory_lock_);
 
   fabric::Device& device_;

@@ -34,15 +34,12 @@ Result<std::size_t> MailRoom::wait_any(std::span<Mailbox* const> boxes, Deadline
     if (last)
       return fail(Code::kDeadlineExceeded, "no message came to any of {} mailboxes in time",
                   boxes.size());
-    auto ready = [this, boxes] {
+    auto ready = [boxes] {
       for (const auto* box : boxes)
         if (box->core_->ready()) return true;
-      return core_->eventful();
+      return false;
     };
-    core_->begin_wait();
-    bool came = core_->device().wait_until(ready, deadline, mode);
-    core_->end_wait();
-    last = !came || deadline.expired();
+    last = !core_->wait(ready, deadline, mode) || deadline.expired();
   }
 }
 
