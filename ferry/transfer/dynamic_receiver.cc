@@ -14,7 +14,7 @@ namespace ferry::transfer {
 
 namespace {
 // Tensors beyond the pad before a larger one is offered: one alone may be the exception.
-constexpr int kLargeOnes = 2;
+constexpr std::uint64_t kLargeOnes = 2;
 }  // namespace
 
 struct DynamicReceiver::Core final : Arrival::Owner {
@@ -54,7 +54,9 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     if (!metadata)
       return fail(Code::kDataLoss, "tensor {} from {}: {}", landing->expected(),
                   channel.peer_endpoint(), metadata.error().message());
-    if (metadata->where == Metadata::Where::kMoved) return metadata;
+    if (metadata->moves && offered == nullptr)
+      return fail(Code::kDataLoss, "{} moves to a landing that was not offered",
+                  channel.peer_endpoint());
     if (!ticket.spec.admits(metadata->spec))
       return fail(Code::kDataLoss, "{} has sent {} on an edge of {}", channel.peer_endpoint(),
                   metadata->spec.to_string(), ticket.spec.to_string());
@@ -70,15 +72,18 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     if (!current) {
       if (!FERRY_TRY(landing->arrived())) return false;
       current = FERRY_TRY(look());
-      if (current->where == Metadata::Where::kMoved) return FERRY_TRY(move());
-      if (current->where == Metadata::Where::kSender) FERRY_TRY(begin_large());
+      if (auto begun = begin(); !begun) {
+        current.reset();  // it stays where it is, to be looked at again
+        return tl::unexpected<Error>(begun.error());
+      }
     }
     if (!reading) return true;
     if (!read.poll()) return false;
     return FERRY_TRY(end_read());
   }
 
-  Status begin_large() {
+  Status begin() {
+    if (current->where == Metadata::Where::kSlot) return {};
     if (options.in_place && channel.capabilities().maps_peer) {
       mapped = FERRY_TRY(map(current->region)).first(current->bytes);
       return {};
@@ -88,6 +93,13 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     reading = true;
     read = channel.read(storage->bytes.first(current->bytes), current->region);
     return {};
+  }
+
+  // The read goes on if the deadline comes first; advance() says how it ended.
+  Status await_read(Deadline deadline, fabric::WaitMode mode) {
+    if (device.wait_until([this] { return read.ended(); }, deadline, mode)) return {};
+    return fail(Code::kDeadlineExceeded, "tensor {} of {} bytes is still being read from {}",
+                landing->expected(), current->bytes, channel.peer_endpoint());
   }
 
   Result<bool> end_read() {
@@ -112,49 +124,41 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   }
 
   // The sender has taken the offer: what follows comes there.
-  Result<bool> move() {
-    if (offered == nullptr)
-      return fail(Code::kDataLoss, "{} moved to a landing that was not offered",
-                  channel.peer_endpoint());
-    auto sequence = FERRY_TRY(landing->take());
-    learn_words();
-    FERRY_TRY(acknowledge(sequence));
+  void move() {
     offered->follow(*landing, landing->expected());
     // Tensors in the old one may still be in use. Each is half as large as the next at most.
     left.push_back(std::exchange(landing, std::exchange(offered, nullptr)));
-    current.reset();
-    return advance();
   }
 
   void learn_words() {
     if (words.empty()) words = landing->acknowledgements();
   }
 
-  // Offers a pad in which the tensors that went beyond the last one would have fitted.
+  // Offers a pad in which the tensors that went beyond the last one would have fitted. Waits for
+  // nobody: a sender that does not see the offer goes on as it did.
   Status offer_larger() {
-    large_ones = 0;
-    auto body = std::min(std::bit_ceil(align_up(largest, 64)), align_up(options.most_pad, 64)) +
-                Metadata::kBytes;
+    auto most = align_up(std::min(options.most_pad, Layout::kMostBody), 64);
+    auto body = std::min(std::bit_ceil(align_up(largest, 64)), most) + Metadata::kBytes;
     auto layout = FERRY_TRY(Layout::of(ticket.slots, body));
     auto next = FERRY_TRY(Landing::open(device, channel, layout, ticket.nonce));
-    Offer offer{next.remote(), body};
-    largest = 0;
-    auto wire = offer.to_wire();
+    offer = Offer{next.remote(), body}.to_wire();
     auto at = ticket.slots * Layout::kLine;
     const auto& to = landing->sender_words();
-    // A failure shows in what comes next; without the offer the edge works as it did.
-    FERRY_TRY(
-        channel.write_flagged(wire, {to, at}, {to, at + Layout::kHelloFlag}, ++offers, {}, false)
-            .wait());
+    (void)offering.wait();  // the last one was taken, so it has ended
+    offering =
+        channel.write_flagged(offer, {to, at}, {to, at + Layout::kHelloFlag}, ++offers, {}, false);
     offered = std::make_unique<Landing>(std::move(next));
     return {};
   }
 
-  Status consider_pad(std::uint64_t bytes) {
-    if (bytes > options.most_pad || offered != nullptr) return {};
+  void consider_pad(std::uint64_t bytes) {
+    if (bytes > options.most_pad || offered != nullptr) return;
     largest = std::max(largest, bytes);
-    if (++large_ones < kLargeOnes) return {};
-    return offer_larger();
+    if (++large_ones < enough_large_ones) return;
+    // Without memory for it the edge works as it did, and tries again less and less often.
+    if (!offer_larger()) enough_large_ones *= 2;
+    large_ones = 0;
+    largest = 0;
   }
 
   Result<Arrival> hand_out() {
@@ -171,12 +175,13 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     learn_words();
     storage.reset();
     Arrival arrival(this, sequence, token, &tensor);
-    if (token != kSlotToken) FERRY_TRY(acknowledge(sequence));
+    if (token != kSlotToken) (void)acknowledge(sequence);  // it is whole, whoever is gone
+    if (current->moves) move();
     auto size = current->bytes;
     current.reset();
     ++stats.tensors;
     stats.in_place += in_sender ? 1 : 0;
-    if (!in_slot && !in_sender) FERRY_TRY(consider_pad(size));
+    if (!in_slot && !in_sender) consider_pad(size);
     return arrival;
   }
 
@@ -206,8 +211,11 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   std::unordered_map<std::uint64_t, std::span<std::byte>> maps;
 
   std::uint64_t offers = 0;
+  Offer::Wire offer;  // the last one, until `offering` has ended
+  fabric::Transfer offering;
   std::uint64_t largest = 0;  // of the tensors that did not fit the pad but might
-  int large_ones = 0;
+  std::uint64_t large_ones = 0;
+  std::uint64_t enough_large_ones = kLargeOnes;
   bool broken = false;
   EdgeStats stats;
 };
@@ -226,7 +234,11 @@ DynamicReceiver::DynamicReceiver(std::unique_ptr<Core> core) : core_(std::move(c
 DynamicReceiver::DynamicReceiver(DynamicReceiver&&) noexcept = default;
 DynamicReceiver& DynamicReceiver::operator=(DynamicReceiver&&) noexcept = default;
 DynamicReceiver::~DynamicReceiver() {
-  if (core_ != nullptr && core_->reading) (void)core_->read.wait();
+  if (core_ == nullptr) return;
+  for (auto* transfer : {&core_->read, &core_->offering}) {
+    transfer->cancel();
+    (void)transfer->wait();
+  }
 }
 
 const Ticket& DynamicReceiver::ticket() const { return core_->ticket; }
@@ -243,7 +255,7 @@ Result<Arrival> DynamicReceiver::receive(Deadline deadline, fabric::WaitMode mod
   for (;;) {
     if (FERRY_TRY(core_->advance())) return core_->hand_out();
     if (core_->reading) {
-      (void)core_->read.wait(mode);  // it has a deadline of its own; advance() says how it ended
+      FERRY_TRY(core_->await_read(deadline, mode));
     } else {
       FERRY_TRY(core_->landing->wait(deadline, mode));
     }

@@ -47,40 +47,35 @@ struct DynamicSender::Core {
     }
   }
 
-  // Moves to the landing that the receiver has offered, if it has. There is a free slot.
-  Status take_offer() {
+  std::uint64_t offers_made() const {
+    return __atomic_load_n(
+        reinterpret_cast<const std::uint64_t*>(launch.offer().data() + Layout::kHelloFlag),
+        __ATOMIC_ACQUIRE);
+  }
+  // The landing that the receiver has offered. Nothing: it cannot be reached, and is not used.
+  Result<std::optional<Launch::Aim>> look_at_offer() {
     auto line = launch.offer();
-    std::uint64_t flag = __atomic_load_n(
-        reinterpret_cast<const std::uint64_t*>(line.data() + Layout::kHelloFlag), __ATOMIC_ACQUIRE);
-    if (flag == offers) return {};
-    Offer::Wire wire;
-    std::memcpy(wire.data(), line.data(), wire.size());
-    auto offer = Offer::from_wire(wire);
-    if (flag != offers + 1 || !offer || offer->body < launch.layout().body ||
-        FERRY_TRY(Layout::of(ticket.slots, offer->body)).bytes() > offer->region.length)
+    Offer::Wire bytes;
+    std::memcpy(bytes.data(), line.data(), bytes.size());
+    auto offer = Offer::from_wire(bytes);
+    auto layout = offer ? Layout::of(ticket.slots, offer->body) : Result<Layout>(Layout{});
+    if (offers_made() != offers + 1 || !offer || !layout || offer->body % 64 != 0 ||
+        offer->body < launch.layout().body || layout->bytes() > offer->region.length)
       return fail(Code::kDataLoss, "the receiver at {} makes an offer that cannot be",
                   launch.channel().peer_endpoint());
-    offers = flag;
-    Metadata moved;
-    moved.spec.type = ticket.spec.type;
-    moved.where = Metadata::Where::kMoved;
-    auto bytes = moved.to_wire();
-    ++stats.writes;
-    FERRY_TRY(launch.write(bytes, pad(), {}).wait(options.mode));
-    ticket.body = offer->body;
-    ticket.region = offer->region;
-    return launch.move_to(ticket);
+    ++offers;
+    auto there = ticket;
+    there.body = offer->body;
+    there.region = offer->region;
+    auto aim = launch.aim_at(there);
+    return aim ? std::optional(*aim) : std::nullopt;
   }
 
-  // Whether the slot of the next tensor is free; then the receiver's offer was taken too.
+  // Whether the slot of the next tensor is free.
   Result<bool> prepare() {
-    for (;;) {
-      if (!FERRY_TRY(launch.free())) return false;
-      let_go_of_slot();
-      auto before = launch.next();
-      FERRY_TRY(take_offer());
-      if (launch.next() == before) return true;
-    }
+    if (!FERRY_TRY(launch.free())) return false;
+    let_go_of_slot();
+    return true;
   }
   // Whoever had the next tensor's slot, which is free, was let go of.
   void let_go_of_slot() {
@@ -91,6 +86,7 @@ struct DynamicSender::Core {
     Metadata metadata;
     metadata.spec = tensor.spec();
     metadata.bytes = tensor.bytes().size();
+    metadata.moves = next.has_value();
     return metadata;
   }
 
@@ -159,6 +155,7 @@ struct DynamicSender::Core {
 
   // The tensor is on its way, or was refused. There is a slot for it, unless it is in it already.
   Status begin(const tensor::Tensor& tensor, Deadline deadline) {
+    if (offers_made() != offers) next = FERRY_TRY(look_at_offer());
     bool in_place = is_in_pad(tensor);
     given_pad = {};
     Status begun;
@@ -169,6 +166,8 @@ struct DynamicSender::Core {
     } else {
       begun = begin_foreign(tensor, deadline);
     }
+    // The tensor says so, so that the receiver knows where the one after it comes to.
+    if (auto there = std::exchange(next, std::nullopt)) launch.turn_to(*there);
     broken = !begun;
     return begun;
   }
@@ -178,8 +177,8 @@ struct DynamicSender::Core {
     auto arrived = std::exchange(ahead, {}).wait(options.mode);
     if (writing) pool.give(std::exchange(writing, {})->index);
     broken = !sent || !arrived;
-    FERRY_TRY(std::move(arrived));
-    FERRY_TRY(std::move(sent));
+    FERRY_TRY(launch.outcome(std::move(arrived)));
+    FERRY_TRY(launch.outcome(std::move(sent)));
     ++stats.tensors;
     return {};
   }
@@ -222,7 +221,8 @@ struct DynamicSender::Core {
   fabric::Transfer written;
   std::optional<Buffer> writing;
   bool under_way = false;
-  std::uint64_t offers = 0;
+  std::uint64_t offers = 0;         // that were looked at
+  std::optional<Launch::Aim> next;  // where tensors go to after the one that begins
   bool broken = false;
   EdgeStats stats;
 };
@@ -255,7 +255,6 @@ Result<tensor::Tensor> DynamicSender::output(const tensor::Spec& spec) {
   if (core_->given) core_->pool.give(std::exchange(core_->given, {})->index);
   core_->given_pad = {};
   bool maps = core_->options.in_place && !core_->launch.body().empty();
-  if (maps && FERRY_TRY(core_->launch.free())) FERRY_TRY(core_->take_offer());
   if (maps && core_->fits(bytes) && FERRY_TRY(core_->launch.free())) {
     core_->let_go_of_slot();
     core_->given_pad = core_->in_pad(bytes);

@@ -37,7 +37,8 @@ class DynamicReceiver {
   // Device::wait_until().
   bool stirs() const;
   // The next tensor. Failures as of StaticReceiver::receive(); kDataLoss also for metadata that the
-  // edge does not admit.
+  // edge does not admit; kResourceExhausted while there is no memory to read a large one to: it
+  // waits where it is.
   Result<Arrival> receive(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
   EdgeStats stats() const;
 
@@ -71,8 +72,9 @@ class DynamicSender {
   // Sends what output() gave, or any tensor that the edge admits; of those that fit no pad, memory
   // that is not from output() is copied first. Returns when the memory may be used again, but for
   // output()'s, which goes back to the edge. kDeadlineExceeded names a tensor that the receiver
-  // does not let go of: nothing was sent, and send() may be called again. After any other failure
-  // the edge is opened anew.
+  // does not let go of: nothing was sent, and send() may be called again. kAborted: the deadline
+  // came while the bytes were on their way. After this and any other failure the edge is opened
+  // anew.
   Status send(const tensor::Tensor& tensor, Deadline deadline);
   // The same without waiting: false if no slot is free, and nothing was done. The tensor's memory
   // is the edge's until finished() says true, and so is the edge: no other call but those two.

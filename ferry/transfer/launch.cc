@@ -20,22 +20,20 @@ Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, co
   launch.mode_ = mode;
   launch.notify_ = !ticket.spins;
   launch.tail_flag_ = channel.capabilities().tail_flag && ticket.spins;
-  FERRY_TRY(launch.aim(ticket));
+  launch.turn_to(FERRY_TRY(launch.aim_at(ticket)));
   FERRY_TRY(launch.greet(device, ticket.nonce));
   return launch;
 }
 
-Status Launch::aim(const Ticket& ticket) {
-  layout_ = FERRY_TRY(Layout::of(ticket.slots, ticket.body));
-  remote_ = ticket.region;
-  mapped_ = nullptr;
-  if (!channel_->capabilities().maps_peer) return {};
-  auto memory = FERRY_TRY(channel_->map(remote_));
-  if (memory.size() < layout_.bytes())
+Result<Launch::Aim> Launch::aim_at(const Ticket& ticket) const {
+  Aim aim{FERRY_TRY(Layout::of(ticket.slots, ticket.body)), ticket.region};
+  if (!channel_->capabilities().maps_peer) return aim;
+  auto memory = FERRY_TRY(channel_->map(aim.remote));
+  if (memory.size() < aim.layout.bytes())
     return fail(Code::kOutOfRange, "the slots of the {} take {} bytes, {} are granted",
-                names_.owner, layout_.bytes(), memory.size());
-  mapped_ = memory.data();
-  return {};
+                names_.owner, aim.layout.bytes(), memory.size());
+  aim.mapped = memory.data();
+  return aim;
 }
 
 Status Launch::greet(fabric::Device& device, std::uint64_t nonce) {
@@ -50,11 +48,13 @@ Status Launch::greet(fabric::Device& device, std::uint64_t nonce) {
       .wait();
 }
 
-Status Launch::move_to(const Ticket& ticket) {
-  if (ticket.slots != layout_.slots || ticket.owner != channel_->peer())
-    return fail(Code::kDataLoss, "the receiver at {} offers slots that are not like its first ones",
-                channel_->peer_endpoint());
-  return aim(ticket);
+Status Launch::outcome(Status written) const {
+  if (written || written.error().code() != Code::kDeadlineExceeded) return written;
+  return fail(
+      Code::kAborted,
+      "{} {} to {} was on its way when its deadline came, and may arrive or not; open the {} "
+      "anew with a new ticket",
+      names_.item, next_ - 1, channel_->peer_endpoint(), names_.owner);
 }
 
 Status Launch::wait_free(Deadline deadline) const {

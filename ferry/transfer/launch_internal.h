@@ -74,8 +74,23 @@ class Launch {
   std::span<const std::byte> offer() const {
     return words_.bytes().subspan(layout_.slots * Layout::kLine, Layout::kLine);
   }
-  // Goes on in another landing of the same receiver.
-  Status move_to(const Ticket& ticket);
+  // A landing as seen from here.
+  struct Aim {
+    Layout layout;
+    fabric::RemoteRegion remote;
+    std::byte* mapped = nullptr;
+  };
+  Result<Aim> aim_at(const Ticket& ticket) const;
+  // The next tensor goes into another landing of the same receiver, with as many slots.
+  void turn_to(const Aim& aim) {
+    layout_ = aim.layout;
+    remote_ = aim.remote;
+    mapped_ = aim.mapped;
+  }
+
+  // How a write of a tensor ended. One whose deadline came may have arrived or not, so it is not
+  // kDeadlineExceeded, which says that nothing was sent.
+  Status outcome(Status written) const;
 
  private:
   const std::uint64_t* word(std::uint32_t slot) const {
@@ -87,7 +102,6 @@ class Launch {
     return next_++;
   }
   tl::unexpected<Error> wrong_word(std::uint64_t seen) const;
-  Status aim(const Ticket& ticket);
   Status greet(fabric::Device& device, std::uint64_t nonce);
 
   fabric::Channel* channel_ = nullptr;

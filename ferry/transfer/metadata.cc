@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kMetadataBytesAt = 72;
 constexpr std::size_t kWhereAt = 80;
+constexpr std::size_t kMovesAt = 84;
 constexpr std::size_t kMetadataRegionAt = 96;
 constexpr std::size_t kOfferBodyAt = 32;
 
@@ -26,6 +27,7 @@ Metadata::Wire Metadata::to_wire() const {
   std::memcpy(wire.data(), descriptor.data(), descriptor.size());
   std::memcpy(wire.data() + kMetadataBytesAt, &bytes, sizeof bytes);
   std::memcpy(wire.data() + kWhereAt, &where, sizeof where);
+  wire[kMovesAt] = std::byte{moves};
   if (where == Where::kSender) {
     auto at = region.to_wire();
     std::memcpy(wire.data() + kMetadataRegionAt, at.data(), at.size());
@@ -41,12 +43,13 @@ Result<Metadata> Metadata::from_wire(std::span<const std::byte> wire) {
   std::memcpy(&metadata.bytes, wire.data() + kMetadataBytesAt, sizeof metadata.bytes);
   std::uint32_t where = 0;
   std::memcpy(&where, wire.data() + kWhereAt, sizeof where);
-  if (where < 1 || where > 3)
+  if (where < 1 || where > 2)
     return fail(Code::kInvalidArgument, "metadata of a payload at place {}", where);
   metadata.where = static_cast<Where>(where);
+  metadata.moves = wire[kMovesAt] == std::byte{1};
   if (metadata.where == Where::kSender)
     metadata.region = FERRY_TRY(fabric::RemoteRegion::from_wire(wire.subspan(kMetadataRegionAt)));
-  if (metadata.where != Where::kMoved && FERRY_TRY(metadata.spec.bytes()) != metadata.bytes)
+  if (FERRY_TRY(metadata.spec.bytes()) != metadata.bytes)
     return fail(Code::kInvalidArgument, "metadata of {} with a payload of {} bytes",
                 metadata.spec.to_string(), metadata.bytes);
   if (metadata.where == Where::kSender && metadata.bytes > metadata.region.length)

@@ -13,18 +13,18 @@ namespace ferry::transfer {
 //   0    descriptor (72 bytes)
 //   72   u64  bytes of the payload
 //   80   u32  where the payload is
-//   84   u32  0
+//   84   u32  1: the next tensor comes to the landing that was offered last
 //   88   u64  0
 //   96   region of the sender's that holds it (32 bytes), where it does
 struct Metadata {
   enum class Where : std::uint32_t {
     kSlot = 1,    // in the slot, before this
     kSender = 2,  // in the sender's memory: read it, or use it in place, then acknowledge
-    kMoved = 3,   // no tensor: what follows comes to the landing that was offered last
   };
   tensor::Spec spec;
   std::uint64_t bytes = 0;
   Where where = Where::kSlot;
+  bool moves = false;  // what follows comes elsewhere
   fabric::RemoteRegion region;
 
   static constexpr std::size_t kBytes = 128;

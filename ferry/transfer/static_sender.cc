@@ -122,8 +122,8 @@ Status StaticSender::send(const tensor::Tensor& tensor, Deadline deadline) {
   FERRY_TRY(core.check(tensor, own));
   bool in_place = own && core.given != &core.in_staging;
   if (!in_place) FERRY_TRY(core.wait_free(deadline));
-  auto sent =
-      in_place ? core.launch.publish() : core.write(tensor, deadline).wait(core.options.mode);
+  auto sent = in_place ? core.launch.publish()
+                       : core.launch.outcome(core.write(tensor, deadline).wait(core.options.mode));
   core.count(in_place);
   core.broken = !sent;
   return sent;
@@ -149,7 +149,7 @@ Result<bool> StaticSender::start(const tensor::Tensor& tensor) {
 
 Result<bool> StaticSender::finished() {
   if (!core_->flight.poll()) return false;
-  auto sent = std::exchange(core_->flight, {}).wait(core_->options.mode);
+  auto sent = core_->launch.outcome(std::exchange(core_->flight, {}).wait(core_->options.mode));
   core_->under_way = false;
   core_->broken = !sent;
   FERRY_TRY(std::move(sent));

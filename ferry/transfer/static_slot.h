@@ -61,7 +61,8 @@ class StaticSender {
   // Sends what output() gave, or any tensor of the edge's type and shape. Returns when the memory
   // may be used again; the receiver may not have seen the tensor yet. kDeadlineExceeded names a
   // tensor that the receiver does not let go of: nothing was sent, and send() may be called again.
-  // After any other failure the edge is opened anew.
+  // kAborted: the deadline came while the bytes were on their way. After this and any other failure
+  // the edge is opened anew.
   Status send(const tensor::Tensor& tensor, Deadline deadline);
   // The same without waiting: false if no slot is free, and nothing was done. The tensor's memory
   // is the edge's until finished() says true, and so is the edge: no other call but those two.

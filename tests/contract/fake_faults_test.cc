@@ -232,6 +232,40 @@ TEST_F(InjectedFaults, RefusedMemoryIsAnErrorAndNothingStays) {
   EXPECT_TRUE(device.allocate(100UL << 20));
 }
 
+// What is under way when the deadline comes may arrive or not: another code than for what was not
+// sent at all.
+TEST_F(InjectedFaults, ASendThatIsUnderWayAtItsDeadlineIsNotCalledUnsent) {
+  open();
+  tensor::Spec any{tensor::ElementType::kU8, must(tensor::Shape::of({-1}))};
+  tensor::Spec fixed{tensor::ElementType::kU8, must(tensor::Shape::of({100}))};
+  auto to_static = must(transfer::StaticReceiver::open(b(), ba(), fixed));
+  auto to_dynamic = must(transfer::DynamicReceiver::open(b(), ba(), any));
+  auto statics =
+      must(transfer::StaticSender::open(a(), ab(), to_static.ticket(), fixed, {.in_place = false}));
+  auto dynamics =
+      must(transfer::DynamicSender::open(a(), ab(), to_dynamic.ticket(), any, {.in_place = false}));
+  std::vector<std::byte> bytes(100);
+  auto tensor = must(tensor::Tensor::over(fixed, bytes));
+  Script::set({.lose_every = 1});
+  EXPECT_EQ(code_of(statics.send(tensor, in(20ms))), Code::kAborted);
+  EXPECT_EQ(code_of(dynamics.send(tensor, in(20ms))), Code::kAborted);
+  EXPECT_EQ(code_of(statics.send(tensor, soon())), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of(dynamics.send(tensor, soon())), Code::kFailedPrecondition);
+}
+
+TEST_F(InjectedFaults, ATensorThatIsBeingReadKeepsNobodyBeyondTheirDeadline) {
+  open();
+  tensor::Spec any{tensor::ElementType::kU8, must(tensor::Shape::of({-1}))};
+  auto receiver = must(transfer::DynamicReceiver::open(b(), ba(), any, {{}, 64, 64, false}));
+  auto sender = must(transfer::DynamicSender::open(a(), ab(), receiver.ticket(), any));
+  std::vector<std::byte> bytes(100'000);
+  tensor::Spec large{tensor::ElementType::kU8, must(tensor::Shape::of({100'000}))};
+  must(sender.send(must(tensor::Tensor::over(large, bytes)), soon()));
+  Script::set({.lose_every = 1});
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(code_of(receiver.receive(in(20ms))), Code::kDeadlineExceeded);
+}
+
 TEST_F(InjectedFaults, OneSeedGivesOneRun) {
   auto run = [&] {
     open();
