@@ -115,8 +115,8 @@ std::string plot_line(const std::vector<double>& times, const std::string& marks
   for (std::size_t i = 0; i < times.size(); ++i) {
     const double whole = std::log(greatest / least);
     const double share = whole > 0 ? std::log(times[i] / least) / whole : 0;
-    const auto at = static_cast<std::size_t>(
-        std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(width - 1)));
+    const double inside = share > 0 ? std::min(share, 1.0) : 0;  // also what is no number
+    const auto at = static_cast<std::size_t>(std::lround(inside * static_cast<double>(width - 1)));
     line[at] = line[at] == ' ' ? marks[i] : '=';
   }
   return line;

@@ -30,6 +30,9 @@ TEST(TuneShow, MarksLieOnALogarithmicScale) {
   EXPECT_EQ(plot_line({10}, "*", 1, 100, 5), "  *  ");
   EXPECT_EQ(plot_line({10, 10}, "ea", 1, 100, 5), "  =  ");
   EXPECT_EQ(plot_line({7}, "*", 7, 7, 3), "*  ");
+  for (double time : {0.0, -1.0, 1e308, 1e-300})
+    for (double least : {0.0, -1.0, 1e-300, 7.0})
+      EXPECT_EQ(plot_line({time}, "*", least, 1e308, 3).size(), 3U) << time << " " << least;
 }
 
 TEST(TuneShow, SaysWhatIsUsedAndWhy) {

@@ -19,6 +19,9 @@ std::uint64_t capacity_for(std::uint64_t bytes) {
 }  // namespace
 
 Result<BufferPool::Buffer> BufferPool::take(std::uint64_t bytes) {
+  if (bytes > Layout::kMostBody)
+    return fail(Code::kResourceExhausted, "a buffer of {} bytes; {} is the most", bytes,
+                Layout::kMostBody);
   LockGuard<Mutex> guard(lock_);
   Entry* best = nullptr;
   std::size_t index = 0;

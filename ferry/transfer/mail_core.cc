@@ -9,6 +9,7 @@ namespace {
 constexpr SlotNames kMailNames{.item = "message batch", .owner = "mailbox"};
 constexpr std::uint64_t kMostMailSlot = std::uint64_t{1} << 30;
 constexpr std::uint64_t kUsualMailSlot = 16 << 10;
+constexpr std::uint32_t kMostMailChunks = 1024;
 
 // Where the user does not say: what is sent eagerly in a few parts fits.
 std::uint64_t mail_slot_bytes(const MailboxOptions& options, const Tuning& tuning) {
@@ -65,8 +66,11 @@ Status check_mail_options(const MailboxOptions& options) {
                 MailLimits::kRendezvous);
   if (options.send_bytes == 0)
     return fail(Code::kInvalidArgument, "a mailbox without memory for sends sends nothing");
-  if (options.chunk_bytes == 0U || options.chunks_in_flight == 0U)
+  if (options.chunk_bytes == 0U)
     return fail(Code::kInvalidArgument, "large messages need chunks of at least one byte");
+  if (auto chunks = options.chunks_in_flight.value_or(1); chunks == 0 || chunks > kMostMailChunks)
+    return fail(Code::kInvalidArgument, "{} chunks in flight; 1 to {} are possible", chunks,
+                kMostMailChunks);
   return {};
 }
 
@@ -100,10 +104,15 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
     parts.peer_words.push_back(word_of(parts.peer, channel, mapped, i * Layout::kLine));
   parts.closed_word = word_of(parts.peer, channel, mapped, kClosedAt * sizeof(std::uint64_t));
   if (!parts.launch.maps())
-    parts.staging = FERRY_TRY(
-        device.allocate(parts.launch.layout().stride() * parts.peer.slots, fabric::Rights::kRead));
+    parts.staging = FERRY_TRY(device.allocate(
+        batch_body(parts) * std::min(layout.slots, parts.peer.slots), fabric::Rights::kRead));
   FERRY_TRY(parts.landing.await_sender(device, deadline, mode));
   return std::make_unique<MailCore>(room, device, channel, std::move(parts));
+}
+
+std::uint64_t MailCore::batch_body(const Parts& parts) {
+  return parts.launch.maps() ? parts.peer.body
+                             : std::min(parts.peer.body, parts.landing.layout().body);
 }
 
 MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts)
@@ -114,9 +123,11 @@ MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& chan
       tuning_(parts.tuning),
       peer_(parts.peer),
       maps_(parts.launch.maps()),
+      batch_body_(batch_body(parts)),
+      stages_(std::min(parts.options.slots, parts.peer.slots)),
       launch_(std::move(parts.launch)),
       staging_(std::move(parts.staging)),
-      slots_(std::make_unique<Slot[]>(parts.peer.slots)),
+      staged_(std::make_unique<Stage[]>(stages_)),
       pool_(device, &channel),
       words_(std::move(parts.words)),
       announced_(parts.options.rendezvous),
@@ -153,7 +164,7 @@ MailCore::~MailCore() {
   (void)farewell.wait();
   // What was sent still goes out, unless the peer does not take it at all.
   if (!device_.wait_until(written, Deadline::after(kLinger)))
-    for (std::uint32_t i = 0; i < peer_.slots; ++i) slots_[i].transfer.cancel();
+    for (std::uint32_t i = 0; i < stages_; ++i) staged_[i].transfer.cancel();
   constexpr auto kEnd = std::chrono::minutes(2);  // operations have deadlines of their own
   bool quiet = device_.wait_until(ended, Deadline::after(kEnd));
   FERRY_ASSERT(quiet, "a provider left an operation without an end");
@@ -272,7 +283,7 @@ bool MailCore::slot_came() const {
   if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == out_busy_.load(std::memory_order_relaxed))
     return false;
   return maps_ ||
-         !out_slot_.load(std::memory_order_relaxed)->writing.load(std::memory_order_acquire);
+         !out_stage_.load(std::memory_order_relaxed)->writing.load(std::memory_order_acquire);
 }
 
 MailStats MailCore::stats() {

@@ -158,6 +158,7 @@ class MailCore {
     std::vector<RemoteWord> peer_words;
     RemoteWord closed_word;
   };
+  static std::uint64_t batch_body(const Parts& parts);
   MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts);
   ~MailCore();
   static Result<std::unique_ptr<MailCore>> open(RoomCore& room, fabric::Device& device,
@@ -207,7 +208,7 @@ class MailCore {
 
  private:
   friend class MailGuard;
-  struct Slot {  // of the launch, where the path does not map it
+  struct Stage {  // a batch on its way, where the path does not map the peer
     std::atomic<bool> writing{false};
     std::optional<Error> error;
     fabric::Transfer transfer;
@@ -291,6 +292,7 @@ class MailCore {
   void recycle(MailParcel* parcel) FERRY_REQUIRES(lock);
   Status take_announcement(const MailHead& head, std::span<const std::byte> body)
       FERRY_REQUIRES(lock);
+  Status check_turn(const Announcement& announcement) const FERRY_REQUIRES(lock);
   bool use_in_place(MailParcel& parcel) FERRY_REQUIRES(lock);
   std::optional<std::span<std::byte>> mapped_piece(const Announcement::Piece& piece,
                                                    std::uint64_t bytes) FERRY_REQUIRES(lock);
@@ -323,6 +325,7 @@ class MailCore {
   void unplan(MailChunk& chunk) FERRY_REQUIRES(lock);
   void reap(MailParcel& parcel) FERRY_REQUIRES(lock);
   void ask_if_given_up(MailParcel& parcel) FERRY_REQUIRES(lock);
+  Error refusal(const Error& cause) const;
   void hear_answer(MailParcel& parcel) FERRY_REQUIRES(lock);
   void read_over(MailParcel& parcel) FERRY_REQUIRES(lock);
 
@@ -367,12 +370,17 @@ class MailCore {
   const Tuning tuning_;
   const MailHello peer_;
   const bool maps_;
+  // What this end uses of the peer's slots, and of how many at once where it needs memory of its
+  // own for them: no more than it has itself, whatever the peer says that it has.
+  const std::uint64_t batch_body_;
+  const std::uint32_t stages_;
 
   // Out.
   Launch launch_ FERRY_GUARDED_BY(lock);
-  fabric::Region staging_;         // bodies of slots, where the path does not map them
-  std::unique_ptr<Slot[]> slots_;  // the same
-  BufferPool pool_;                // what the peer may read
+  fabric::Region staging_;  // bodies of batches, where the path does not map the peer
+  std::unique_ptr<Stage[]> staged_;
+  std::uint32_t stage_ FERRY_GUARDED_BY(lock) = 0;  // of the next batch
+  BufferPool pool_;                                 // what the peer may read
   MailList<MailOutgoing> queue_ FERRY_GUARDED_BY(lock);
   std::vector<std::unique_ptr<MailOutgoing>> outgoing_ FERRY_GUARDED_BY(lock);
   std::vector<MailOutgoing*> spare_outgoing_ FERRY_GUARDED_BY(lock);
@@ -410,7 +418,7 @@ class MailCore {
   std::atomic<bool> out_blocked_{false};  // the queue waits for a slot
   std::atomic<const std::uint64_t*> out_word_{nullptr};
   std::atomic<std::uint64_t> out_busy_{0};
-  std::atomic<Slot*> out_slot_{nullptr};
+  std::atomic<Stage*> out_stage_{nullptr};
   std::atomic<std::uint32_t> on_wire_{0};      // announcements
   std::atomic<std::uint32_t> bad_writes_{0};   // that nobody has looked at
   std::atomic<std::uint64_t> reads_ended_{0};  // by callbacks

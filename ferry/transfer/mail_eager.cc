@@ -7,7 +7,7 @@ namespace ferry::transfer {
 
 bool MailCore::is_eager(MailParts parts, std::uint64_t bytes) const {
   return bytes <= tuning_.eager_threshold &&
-         eager_record_bytes(parts) <= peer_.body - MailBatch::kBytes;
+         eager_record_bytes(parts) <= batch_body_ - MailBatch::kBytes;
 }
 
 Result<MailSent> MailCore::send(MailParts parts, Deadline deadline) {
@@ -36,14 +36,12 @@ bool MailCore::slot_free() {
   auto free = launch_.free();
   if (!free) break_with(free.error());
   if (!free || !*free) return false;
-  return maps_ || !slots_[launch_.slot()].writing.load(std::memory_order_acquire);
+  return maps_ || !staged_[stage_].writing.load(std::memory_order_acquire);
 }
 
 MailCore::Batch MailCore::open_batch() {
   if (maps_) return {launch_.body(), {}};
-  const auto& layout = launch_.layout();
-  auto at = launch_.slot() * layout.stride();
-  return {staging_.bytes().subspan(at, layout.body), {}};
+  return {staging_.bytes().subspan(stage_ * batch_body_, batch_body_), {}};
 }
 
 void MailCore::close_batch(Batch& batch) {
@@ -54,19 +52,20 @@ void MailCore::close_batch(Batch& batch) {
     if (auto published = launch_.publish(); !published) break_with(published.error());
     return;
   }
-  auto* slot = &slots_[launch_.slot()];
-  slot->writing.store(true, std::memory_order_relaxed);
+  auto* stage = &staged_[stage_];
+  stage_ = stage_ + 1 == stages_ ? 0 : stage_ + 1;
+  stage->writing.store(true, std::memory_order_relaxed);
   ++writes_posted_;
-  auto ended = [this, slot](const Status& status) {
+  auto ended = [this, stage](const Status& status) {
     if (!status) {
-      slot->error = status.error();
+      stage->error = status.error();
       bad_writes_.fetch_add(1, std::memory_order_release);
     }
-    slot->writing.store(false, std::memory_order_release);
+    stage->writing.store(false, std::memory_order_release);
     writes_ended_.fetch_add(1, std::memory_order_release);
   };
   auto bytes = batch.body.first(MailBatch::kBytes + batch.head.bytes);
-  slot->transfer = launch_.write(bytes, 0, {.callback = ended, .pace = fabric::Pace::kLateEnd});
+  stage->transfer = launch_.write(bytes, 0, {.callback = ended, .pace = fabric::Pace::kLateEnd});
 }
 
 // Whatever waits and fits goes into one batch.
@@ -116,7 +115,7 @@ void MailCore::pump() {
 bool MailCore::block_on_slot() {
   out_word_.store(launch_.free_word(), std::memory_order_relaxed);
   out_busy_.store(launch_.busy_value(), std::memory_order_relaxed);
-  if (!maps_) out_slot_.store(&slots_[launch_.slot()], std::memory_order_relaxed);
+  if (!maps_) out_stage_.store(&staged_[stage_], std::memory_order_relaxed);
   out_blocked_.exchange(true, std::memory_order_seq_cst);
   if (!slot_free()) return false;
   out_blocked_.store(false, std::memory_order_relaxed);
@@ -126,9 +125,9 @@ bool MailCore::block_on_slot() {
 void MailCore::check_writes() {
   if (bad_writes_.load(std::memory_order_acquire) == 0) return;
   bad_writes_.store(0, std::memory_order_relaxed);
-  for (std::uint32_t slot = 0; slot < launch_.layout().slots; ++slot)
-    if (!slots_[slot].writing.load(std::memory_order_acquire) && slots_[slot].error)
-      break_with(*slots_[slot].error);
+  for (std::uint32_t i = 0; i < stages_; ++i)
+    if (!staged_[i].writing.load(std::memory_order_acquire) && staged_[i].error)
+      break_with(*staged_[i].error);
 }
 
 void MailCore::take_batches() {

@@ -39,6 +39,16 @@ Status MailCore::store_word(const MailParcel& parcel, MailWord::State state, Cod
   return peer_words_[announcement.index].store(MailWord{announcement.number, state, code}.to_u64());
 }
 
+Status MailCore::check_turn(const Announcement& announcement) const {
+  if (announcement.number != heard_ + 1)
+    return fail(Code::kDataLoss, "{} announces message {} where {} is next",
+                channel_.peer_endpoint(), announcement.number, heard_ + 1);
+  if (announcement.index >= peer_.rendezvous || index_in_use_[announcement.index])
+    return fail(Code::kDataLoss, "{} announces message {} with index {}, which is in use or none",
+                channel_.peer_endpoint(), announcement.number, announcement.index);
+  return {};
+}
+
 Status MailCore::take_announcement(const MailHead& head, std::span<const std::byte> body) {
   scratch_.resize(body.size());
   if (!body.empty()) std::memcpy(scratch_.data(), body.data(), body.size());
@@ -47,13 +57,9 @@ Status MailCore::take_announcement(const MailHead& head, std::span<const std::by
   parcel->state = MailParcel::State::kWaiting;
   auto& announcement = parcel->announcement;
   auto loaded = announcement.load(head, scratch_);
-  bool fits = loaded && announcement.number == heard_ + 1 &&
-              announcement.index < peer_.rendezvous && !index_in_use_[announcement.index];
-  if (!fits) {
+  if (auto fits = loaded ? check_turn(announcement) : loaded; !fits) {
     recycle(parcel);
-    FERRY_TRY(std::move(loaded));
-    return fail(Code::kDataLoss, "{} announces message {} where {} is next, or twice with index {}",
-                channel_.peer_endpoint(), announcement.number, heard_ + 1, announcement.index);
+    return fits;
   }
   ++heard_;
   index_in_use_[announcement.index] = true;

@@ -185,8 +185,19 @@ void MailCore::ask_if_given_up(MailParcel& parcel) {
   plan_read(parcel, std::as_writable_bytes(std::span(&parcel.given_up, 1)), {peer_.words, at}, 0);
 }
 
+// What to say of a read that the sender's end has refused: it has announced what it does not grant.
+Error MailCore::refusal(const Error& cause) const {
+  bool peer_lied = cause.code() == Code::kNotFound || cause.code() == Code::kOutOfRange ||
+                   cause.code() == Code::kPermissionDenied ||
+                   cause.code() == Code::kFailedPrecondition;
+  if (!peer_lied) return cause;
+  return fail(Code::kDataLoss, "the sender at {} announces memory that cannot be read: {}",
+              channel_.peer_endpoint(), cause.message())
+      .value();
+}
+
 void MailCore::hear_answer(MailParcel& parcel) {
-  auto cause = *std::exchange(parcel.asked, std::nullopt);
+  auto cause = refusal(*std::exchange(parcel.asked, std::nullopt));
   if (peer_closed()) {
     drop_parcel(parcel, closed_error());  // the rest of the closing is heard in its turn
     return;

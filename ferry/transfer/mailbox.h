@@ -45,7 +45,7 @@ struct MailboxOptions {
   // Of each; at least 11,328. Not set: 16 KiB, or what the threshold needs.
   std::optional<std::uint64_t> slot_bytes{};
   std::optional<std::uint64_t> chunk_bytes{};
-  std::optional<std::uint32_t> chunks_in_flight{};
+  std::optional<std::uint32_t> chunks_in_flight{};     // at most 1,024
   std::uint32_t rendezvous = 8;                        // large messages under way from here
   std::uint64_t most_bytes = std::uint64_t{16} << 30;  // of a message that is taken here
   // Most bytes that are kept here for messages that wait to be sent: copies, and a note of each.
@@ -219,7 +219,8 @@ class MailRoom {
 //
 // Thread-safe, but for moving and destruction: no other call may be running then. Not to be called
 // from completion callbacks. Must not outlive its room, device and channel, which stay where they
-// are.
+// are. A child of fork() has none of it: it must neither call nor destroy it, and leaves by exec()
+// or _exit().
 class Mailbox {
  public:
   // Both ends call it, on a channel whose small messages nobody else takes meanwhile. `device` is

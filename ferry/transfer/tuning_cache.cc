@@ -78,6 +78,21 @@ Status replace_file(const std::string& file, std::string_view text) {
   return status;
 }
 
+// PROVIDER-HASH.json, or what a writer that died left of it: the same and ".XXXXXX".
+bool is_entry(std::string_view name) {
+  constexpr std::size_t kHashDigits = 16;
+  constexpr std::size_t kDraft = 7;
+  auto end = name.rfind(kSuffix);
+  if (end == std::string_view::npos) return false;
+  auto rest = name.substr(end + std::string_view(kSuffix).size());
+  bool whole = rest.empty() || (rest.size() == kDraft && rest[0] == '.');
+  auto dash = name.rfind('-', end);
+  if (!whole || dash == std::string_view::npos || dash == 0) return false;
+  auto hash = name.substr(dash + 1, end - dash - 1);
+  return hash.size() == kHashDigits &&
+         hash.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 // Nothing if there is no such file. What is wrong with one is said once, here.
 std::optional<TuningEntry> read_entry(const std::string& file) {
   auto text = read_file(file);
@@ -153,8 +168,7 @@ Result<int> TuningCache::forget(std::string_view provider) const {
   auto prefix = provider.empty() ? "" : std::string(provider) + "-";
   for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
     auto name = at->path().filename().string();
-    // Drafts of writers that died end in something else.
-    if (name.find(kSuffix) == std::string::npos || !name.starts_with(prefix)) continue;
+    if (!is_entry(name) || !name.starts_with(prefix) || at->is_directory(error)) continue;
     if (::unlink(at->path().c_str()) != 0)
       return fail_errno(errno, "removing {}", at->path().string());
     ++removed;

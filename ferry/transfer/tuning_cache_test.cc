@@ -154,13 +154,43 @@ TEST_F(TuningFiles, AreListedAndForgotten) {
   ASSERT_TRUE(cache().store(path_, sample()));
   ASSERT_TRUE(cache().store(TuningPath::between("a", "b", "tcp"), sample()));
   ASSERT_TRUE(cache().store(TuningPath::between("a", "c", "tcp"), sample()));
-  std::ofstream(folder_ + "/shm-0.json") << "nonsense";
+  std::ofstream(folder_ + "/shm-0123456789abcdef.json") << "nonsense";
   EXPECT_EQ(cache().list().size(), 3U);
   EXPECT_EQ(cache().forget("tcp").value(), 2);
   ASSERT_EQ(cache().list().size(), 1U);
   EXPECT_EQ(cache().list()[0].path, path_);
   EXPECT_EQ(cache().forget().value(), 2);
   EXPECT_TRUE(cache().list().empty());
+}
+
+TEST_F(TuningFiles, WhatIsNotOfTheCacheIsNotForgotten) {
+  ASSERT_TRUE(cache().store(path_, sample()));
+  std::ofstream(file().string() + ".aB3xYz") << "half";
+  const std::vector<std::string> others = {"package.json",
+                                           "notes.json.bak",
+                                           "my.jsonl",
+                                           "shm-1.json",
+                                           "-0123456789abcdef.json",
+                                           "shm-0123456789abcdeg.json",
+                                           "shm-0123456789abcdef.json.bak"};
+  for (const auto& name : others) std::ofstream(folder_ + "/" + name) << "precious";
+  fs::create_directory(folder_ + "/dir.json");
+  fs::create_directory(folder_ + "/shm-0123456789abcdef.json");
+  EXPECT_EQ(cache().forget().value(), 2);
+  EXPECT_FALSE(cache().load(path_));
+  for (const auto& name : others) EXPECT_TRUE(fs::exists(folder_ + "/" + name)) << name;
+  EXPECT_TRUE(fs::exists(folder_ + "/dir.json"));
+}
+
+TEST_F(TuningFiles, TimesThatCannotBeAreIgnored) {
+  ASSERT_TRUE(cache().store(path_, sample()));
+  const auto good = text();
+  for (const std::string time : {"0", "-1", "1e308", "1e-300", "0.5"}) {
+    auto changed = good;
+    changed.replace(changed.find("500"), 3, time);
+    overwrite(changed);
+    EXPECT_FALSE(cache().load(path_)) << time;
+  }
 }
 
 TEST_F(TuningFiles, OneCalibratesAtATime) {

@@ -15,6 +15,9 @@ constexpr std::uint64_t kFormat = 1;
 constexpr std::size_t kMostCurves = 16;
 constexpr std::size_t kMostPoints = 64;
 constexpr std::size_t kLongestWord = 256;
+// Of a round, in nanoseconds: whole ones are written, and a day is more than any wait.
+constexpr double kLeastRound = 1;
+constexpr double kMostRound = 1e14;
 
 // Takes values out of JSON; the first that is missing or of another kind is remembered.
 class Taker {
@@ -33,7 +36,8 @@ class Taker {
   }
   double share(const json& object, const char* name) {
     const auto* value = find(object, name);
-    if (value != nullptr && value->is_number() && value->get<double>() >= 0)
+    if (value != nullptr && value->is_number() && value->get<double>() >= 0 &&
+        value->get<double>() <= kMostRound)
       return value->get<double>();
     return miss(name), 0;
   }
@@ -81,7 +85,8 @@ Curve take_curve(Taker& taker, const json& from) {
   curve.noise = taker.share(from, "noise");
   for (const auto& point : taker.list(from, "points", kMostPoints)) {
     bool good = point.is_array() && point.size() == 2 && point[0].is_number_unsigned() &&
-                point[1].is_number() && std::isfinite(point[1].get<double>());
+                point[1].is_number() && point[1].get<double>() >= kLeastRound &&
+                point[1].get<double>() <= kMostRound;
     if (!good) return taker.miss("points"), curve;
     curve.points.push_back({point[0].get<std::uint64_t>(), point[1].get<double>()});
   }

@@ -228,8 +228,13 @@ TEST_F(HostileMail, AnAnnouncementOfForeignMemoryBreaksTheMailbox) {
   claim.pieces[0].region.length = 1 << 20;
   claim.mappable = true;
   put(batch_of(record_of(claim)));
+  auto broken = at_b().receive(soon());
+  EXPECT_FALSE(broken);
   EXPECT_FALSE(at_b().receive(soon()));
-  EXPECT_FALSE(at_b().receive(soon()));
+  // Where the refusal does not break the lane, it has a name.
+  if (ba().alive()) {
+    EXPECT_EQ(code_of(broken), Code::kDataLoss);
+  }
   EXPECT_EQ(room_b().bytes_in_use(), 0U);
 }
 
@@ -290,6 +295,34 @@ TEST_F(HostileMail, ARefusalIsPassedOn) {
   must(ab().write_flagged({}, hello_.words, hello_.words, refusal, {.deadline = soon()}));
   EXPECT_EQ(code_of(sending.wait()), Code::kPermissionDenied);
   must(at_b().send_and_wait(Bytes(10), soon()));
+}
+
+// What the peer says that it has costs this end nothing.
+TEST_F(HostileMail, AClaimOfManyLargeSlotsCostsNoMemory) {
+  open();
+  open_rooms();
+  auto layout = must(Layout::of(1024, 8 << 20));
+  landing_ = must(Landing::open(a(), ab(), must(Layout::of(4, 16 << 10)), 7));
+  words_ = must(a().allocate(8 * Layout::kLine));
+  MailHello mine;
+  mine.slots = layout.slots;
+  mine.rendezvous = 8;
+  mine.body = layout.body;
+  mine.nonce = 7;
+  mine.landing = landing_.remote();
+  mine.landing.length = layout.bytes();
+  mine.words = must(a().grant(words_, Rights::kReadWrite, ab()));
+  auto before = b().stats().memory.in_use;
+  must(ab().send(mine.to_wire()));
+  std::thread other([&] {
+    try {
+      greet();
+    } catch (const std::exception&) {  // where the path maps it, the lie is seen at once
+    }
+  });
+  auto opened = Mailbox::open(room_b(), b(), ba(), {}, in(2s));
+  other.join();
+  EXPECT_LE(b().stats().memory.in_use - before, std::size_t{4} << 20);
 }
 
 TEST_F(HostileMail, AHelloThatMeansNothingIsRefused) {

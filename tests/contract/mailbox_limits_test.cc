@@ -119,6 +119,22 @@ TEST_F(MailLimits, OneThatIsLargerThanTheLimitIsLetInAlone) {
   }
 }
 
+TEST_F(MailLimits, NumbersThatCannotBeAreRefused) {
+  open();
+  open_mail();
+  for (std::uint64_t bytes : {UINT64_MAX, UINT64_MAX - 100, std::uint64_t{1} << 60})
+    EXPECT_EQ(code_of(at_a().allocate(bytes)), Code::kResourceExhausted) << bytes;
+  for (std::uint32_t chunks : {0U, 1025U, UINT32_MAX})
+    EXPECT_EQ(code_of(Mailbox::open(room_a(), a(), ab(), {.chunks_in_flight = chunks}, in(10ms))),
+              Code::kInvalidArgument)
+        << chunks;
+  // A deadline may be as far away as anybody likes.
+  std::thread other([&] { send_stamped(at_a(), 100, 1); });
+  auto message = must(at_b().receive(Deadline::after(Nanos::max())));
+  expect_stamped(message, 100, 1);
+  other.join();
+}
+
 TEST_F(MailLimits, BuffersThatAreGivenOutAreBounded) {
   open();
   open_mail({.send_bytes = 1 << 20}, {});
