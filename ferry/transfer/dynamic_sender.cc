@@ -167,7 +167,10 @@ struct DynamicSender::Core {
       begun = begin_foreign(tensor, deadline);
     }
     // The tensor says so, so that the receiver knows where the one after it comes to.
-    if (auto there = std::exchange(next, std::nullopt)) launch.turn_to(*there);
+    if (next) {
+      launch.turn_to(*next);
+      next.reset();
+    }
     broken = !begun;
     return begun;
   }

@@ -1,6 +1,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ferry/transfer/mail_core_internal.h"
 #include "ferry/transfer/mail_room_internal.h"
@@ -136,7 +137,7 @@ void RoomCore::leave(MailCore& who) {
 
 Deadline RoomCore::first_expiry() {
   LockGuard<SpinLock> guard(list_lock_);
-  auto first = Deadline::after(Nanos::max());
+  auto first = Deadline::at_ns(std::numeric_limits<std::int64_t>::max());
   for (const auto* box : boxes_) first = std::min(first, box->first_expiry());
   return first;
 }

@@ -42,7 +42,8 @@ struct MailRoomOptions {
 struct MailboxOptions {
   std::optional<std::uint64_t> eager_threshold{};
   std::uint32_t slots = 16;  // batches that may lie here at once
-  // Of each; at least 11,328. Not set: 16 KiB, or what the threshold needs.
+  // Of each; at least 11,328. Not set: 16 KiB, or what the threshold needs. Where the path does not
+  // map the peer, what leaves here eagerly fits into as much.
   std::optional<std::uint64_t> slot_bytes{};
   std::optional<std::uint64_t> chunk_bytes{};
   std::optional<std::uint32_t> chunks_in_flight{};     // at most 1,024

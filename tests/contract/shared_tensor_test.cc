@@ -166,8 +166,12 @@ TEST_F(SharedVersions, ATicketOfAReaderThatWasGivenUpIsRefused) {
 
 // Given up while it copies: what it says it has read is whole all the same.
 TEST_F(SharedVersions, ACopyThatWasOverwrittenIsNotHandedOut) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the copy is overwritten while it is made: a race by design, which the thread "
+                  "sanitizer names";
+#endif
   const Spec large{ElementType::kU8, must(Shape::of({4 << 20}))};
-  for (int i = 0; i < rounds(20); ++i) {
+  for (int i = 0; i < rounds(20) && !HasFailure(); ++i) {
     auto writer = must(SharedWriter::open(a(), large));
     auto more = connect_more(a(), b());
     auto reader = must(SharedReader::open(b(), more.ba, must(writer.admit(more.ab)), large));
@@ -180,15 +184,15 @@ TEST_F(SharedVersions, ACopyThatWasOverwrittenIsNotHandedOut) {
     publish(2);
     std::atomic<bool> begun{false};
     std::thread other([&] {
-      for (;;) {
-        auto copied = reader.read(2, soon());
-        if (!copied) {
-          EXPECT_EQ(code_of(copied), Code::kUnavailable);
-          return;
+      Result<Arrival> copied = Arrival();
+      for (auto deadline = soon(); copied && !deadline.expired() && !HasFailure();) {
+        copied = reader.read(2, soon());
+        if (copied) {
+          EXPECT_TRUE(stamped(copied->bytes(), copied->sequence()));
         }
-        EXPECT_TRUE(stamped(copied->bytes(), copied->sequence()));
         begun = true;
       }
+      EXPECT_EQ(code_of(copied), Code::kUnavailable);
     });
     while (!begun) std::this_thread::yield();
     more.ab = {};
