@@ -30,6 +30,13 @@ struct DynamicReceiver::Core final : Arrival::Owner {
         options(how),
         in_slots(ticket.slots),
         pool(on, nullptr) {}
+  // Memory of this is the library's until they have ended.
+  ~Core() {
+    for (auto* transfer : {&read, &offering}) {
+      transfer->cancel();
+      (void)transfer->wait();
+    }
+  }
 
   Status let_go(std::uint64_t sequence, std::uint64_t token) override {
     if (token == kSlotToken) return acknowledge(sequence);
@@ -233,13 +240,7 @@ Result<DynamicReceiver> DynamicReceiver::open(fabric::Device& device, fabric::Ch
 DynamicReceiver::DynamicReceiver(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 DynamicReceiver::DynamicReceiver(DynamicReceiver&&) noexcept = default;
 DynamicReceiver& DynamicReceiver::operator=(DynamicReceiver&&) noexcept = default;
-DynamicReceiver::~DynamicReceiver() {
-  if (core_ == nullptr) return;
-  for (auto* transfer : {&core_->read, &core_->offering}) {
-    transfer->cancel();
-    (void)transfer->wait();
-  }
-}
+DynamicReceiver::~DynamicReceiver() = default;
 
 const Ticket& DynamicReceiver::ticket() const { return core_->ticket; }
 

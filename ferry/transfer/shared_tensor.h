@@ -53,9 +53,9 @@ class SharedReader {
   ~SharedReader();
 
   // The newest version, in place; a copy of it if this reader has one in use already, or all
-  // readers use too many. Waits for one that is at least number `least`. If release() of what it
-  // gave says kUnavailable, the writer may have gone on without this reader, and what was read
-  // since must not be trusted.
+  // readers use too many. Waits for one that is at least number `least`. kUnavailable: the writer
+  // is gone, or has given this reader up; if release() of what was read in place says so, what was
+  // read must not be trusted.
   Result<Arrival> read(std::uint64_t least, Deadline deadline,
                        fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
   // Whether there is a version of that number or later. Never blocks.
