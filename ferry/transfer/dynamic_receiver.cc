@@ -79,18 +79,21 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     if (!current) {
       if (!FERRY_TRY(landing->arrived())) return false;
       current = FERRY_TRY(look());
-      if (auto begun = begin(); !begun) {
-        current.reset();  // it stays where it is, to be looked at again
-        return tl::unexpected<Error>(begun.error());
-      }
+      if (current->where == Metadata::Where::kSender) FERRY_TRY(begin_large());
     }
     if (!reading) return true;
     if (!read.poll()) return false;
     return FERRY_TRY(end_read());
   }
 
-  Status begin() {
-    if (current->where == Metadata::Where::kSlot) return {};
+  // If it fails the tensor stays where it is, to be looked at again.
+  Status begin_large() {
+    auto begun = try_large();
+    if (!begun) current.reset();
+    return begun;
+  }
+
+  Status try_large() {
     if (options.in_place && channel.capabilities().maps_peer) {
       mapped = FERRY_TRY(map(current->region)).first(current->bytes);
       return {};

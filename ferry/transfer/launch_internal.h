@@ -72,7 +72,7 @@ class Launch {
   }
   // What the receiver wrote beyond the acknowledgements.
   std::span<const std::byte> offer() const {
-    return words_.bytes().subspan(layout_.slots * Layout::kLine, Layout::kLine);
+    return {words_base_ + layout_.slots * Layout::kLine, Layout::kLine};
   }
   // A landing as seen from here.
   struct Aim {

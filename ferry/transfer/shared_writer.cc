@@ -17,11 +17,7 @@ struct SharedWriter::Core {
 
   Core(fabric::Device& on, const tensor::Spec& what, fabric::Region memory,
        const SharedLayout& layout)
-      : device(on),
-        spec(what),
-        region(std::move(memory)),
-        words(layout, region.data()),
-        seats(layout.seats) {}
+      : device(on), spec(what), region(std::move(memory)), words(layout, region.data()) {}
 
   // Whoever has left or died uses nothing. One that only seems to be dead finds its words changed.
   bool gone(std::uint32_t seat) const {
@@ -91,7 +87,8 @@ struct SharedWriter::Core {
   const tensor::Spec spec;
   fabric::Region region;
   SharedWords words;
-  std::vector<Seat> seats;
+  std::vector<Seat>
+      seats;  // as many as were ever taken at once: all are looked at for each version
   std::optional<std::uint32_t> writing;
   std::uint64_t published = 0;
 };
@@ -118,7 +115,7 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
   std::uint32_t index = 0;
   while (index < core_->seats.size() && core_->seats[index].channel != nullptr) ++index;
   const auto& layout = core_->words.layout();
-  if (index == core_->seats.size())
+  if (index == layout.seats)
     return fail(Code::kResourceExhausted, "all {} readers of the shared tensor are there",
                 layout.seats);
   Ticket ticket;
@@ -134,6 +131,7 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
   auto idle = SeatWord::of(ticket.nonce, SeatWord::kIdle);
   core_->words.in_use(index).store(idle, std::memory_order_release);
   core_->words.copying(index).store(idle, std::memory_order_release);
+  if (index == core_->seats.size()) core_->seats.emplace_back();
   core_->seats[index] = {&reader, ticket.region, spins};
   return ticket;
 }
