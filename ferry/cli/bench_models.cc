@@ -171,6 +171,7 @@ std::string json_of(const std::vector<ModelFigures>& figures,
 
 void print_model_verdicts(const std::vector<ModelVerdict>& verdicts, std::FILE* out) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(verdicts.size());
   for (const auto& verdict : verdicts)
     rows.push_back({verdict.target->id, verdict.model, verdict.target->against,
                     ratio_text(verdict.ratio), fmt::format("<= {:.2f}", verdict.target->bound),
@@ -187,6 +188,7 @@ void print_model_verdicts(const std::vector<ModelVerdict>& verdicts, std::FILE* 
 
 void print_runtime_facts(const std::vector<RuntimeFact>& facts, std::FILE* out) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(facts.size());
   for (const auto& fact : facts)
     rows.push_back({fact.sentence, fmt::format("{:.3g} {}", fact.measured.median, fact.unit),
                     range_text(fact.measured, [](double v) { return fmt::format("{:.3g}", v); }),
@@ -229,6 +231,7 @@ void print_progress(const std::string& model, const std::string& path, int repet
 
 void print_scaling(const std::vector<ScalePoint>& points, std::FILE* out) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(points.size());
   for (const auto& point : points)
     rows.push_back({point.model, point.path, fmt::format("{}", point.workers),
                     point.failed.empty() ? ms_text(point.step_seconds.median) : point.failed,

@@ -49,7 +49,8 @@ TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
   EXPECT_EQ(top.status, kCannotRun);
   EXPECT_THAT(
       top.err,
-      HasSubstr("unknown subcommand 'blah'; it is one of doctor, tune, train, explain, bench\n"));
+      HasSubstr(
+          "unknown subcommand 'blah'; it is one of doctor, tune, train, run, explain, bench\n"));
   const auto below = say({"bench", "blah"});
   EXPECT_EQ(below.status, kCannotRun);
   EXPECT_THAT(below.err,
@@ -59,7 +60,8 @@ TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
 TEST(CommandLine, NothingAtAllNamesTheSubcommands) {
   const auto said = say({});
   EXPECT_EQ(said.status, kCannotRun);
-  EXPECT_THAT(said.err, HasSubstr("a subcommand is missing: doctor, tune, train, explain, bench"));
+  EXPECT_THAT(said.err,
+              HasSubstr("a subcommand is missing: doctor, tune, train, run, explain, bench"));
 }
 
 TEST(CommandLine, EveryUsageErrorHasTheSameStatus) {

@@ -162,8 +162,8 @@ std::vector<ModelFigures> measure_models(const ModelsPlan& plan, const OnModel& 
 }
 
 double memory_speed() {
-  constexpr std::size_t kBytes = std::size_t{64} << 20;
-  constexpr Nanos kTime = std::chrono::milliseconds(400);
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  static constexpr Nanos kTime = std::chrono::milliseconds(400);
   std::vector<double> speeds(std::max(1U, std::thread::hardware_concurrency()));
   {
     std::vector<std::jthread> threads;
