@@ -2,10 +2,14 @@
 
 #include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+
 #include "ferry/cli/bench_size.h"
 
 namespace ferry::cli {
 namespace {
+
+constexpr int kMostTasks = 64;  // of a kind, on one machine: each has its own data and memory
 
 Result<graph::Optimizer> optimizer_named(const std::string& name) {
   if (name == "sgd") return graph::Optimizer::sgd();
@@ -49,8 +53,11 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
 
 void add_task_counts(CLI::App& command, JobFlags& flags) {
   auto& job = flags.job;
-  command.add_option("--workers", job.workers, "Worker processes")->capture_default_str();
+  command.add_option("--workers", job.workers, "Worker processes")
+      ->check(CLI::Range(1, kMostTasks))
+      ->capture_default_str();
   command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
+      ->check(CLI::Range(0, kMostTasks))
       ->capture_default_str();
 }
 

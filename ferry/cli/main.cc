@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "ferry/cli/bench_run.h"
 #include "ferry/cli/command_line.h"
 
 namespace {
@@ -13,8 +14,10 @@ void let_kernels_wait_asleep(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   if (command != "train" && command != "run" && command != "bench") return;
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  const auto program = ferry::cli::running_program();
+  if (!program) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv("/proc/self/exe", argv);
+  execv(program->c_str(), argv);
 }
 
 }  // namespace
