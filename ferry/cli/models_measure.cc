@@ -167,6 +167,7 @@ double memory_speed() {
   std::vector<double> speeds(std::max(1U, std::thread::hardware_concurrency()));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(speeds.size());
     for (auto& speed : speeds)
       threads.emplace_back([&speed] {
         const std::vector<std::byte> from(kBytes, std::byte{1});

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "ferry/cli/bench_child.h"
@@ -25,6 +28,10 @@ class LearningCurve {
     loss_ += step.loss;
     accuracy_ += step.accuracy.value_or(0);
     if (++steps_ == kSmooth) finish();
+  }
+  // The rest, fewer than are usually taken together.
+  void end() {
+    if (steps_ > 0) finish();
   }
   const std::vector<Point>& losses() const { return losses_; }
   const std::vector<Point>& accuracies() const { return accuracies_; }
@@ -182,6 +189,15 @@ std::string curves_html(const std::vector<Trained>& jobs) {
                 [](double value) { return fmt::format("{:.3g} %", value); }));
 }
 
+// Before time is spent on what is to be saved there.
+Status check_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && access(folder.c_str(), W_OK) == 0) return {};
+  return fail(Code::kUnavailable, "cannot save checkpoints to {}: {}", folder,
+              error ? error.message() : std::strerror(errno));
+}
+
 Result<Trained> train_once(const train::JobOptions& options, bool test, std::FILE* out) {
   fmt::print(out, "{}: {} workers, {} servers, batch {}, {} steps, {}\n", options.model,
              options.workers, options.servers, options.batch, options.steps, path_text(options));
@@ -194,6 +210,7 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
         curve.add(step);
       },
       [] { return InterruptGuard::interrupted(); }));
+  curve.end();
   Trained trained{options, std::move(report), std::move(curve)};
   if (test && has_test_set(options))
     trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
@@ -229,6 +246,7 @@ Result<int> run_train(const TrainFlags& flags) {
   if (flags.job.checkpoints.empty() && (flags.job.resume || flags.job.save_every > 0))
     return fail(Code::kInvalidArgument, "--resume and --save-every need --checkpoints FOLDER");
   const auto jobs = FERRY_TRY(jobs_of(flags));
+  if (!flags.job.checkpoints.empty()) FERRY_TRY(check_folder(flags.job.checkpoints));
   for (const auto& path : {flags.json, flags.html})
     if (!path.empty()) FERRY_TRY(check_writable(path));
   auto* out = flags.json == "-" ? stderr : stdout;
@@ -251,16 +269,23 @@ Result<int> run_train(const TrainFlags& flags) {
 }
 
 void add_training_options(CLI::App& command, TrainFlags& flags) {
-  command.add_option("--steps", flags.job.steps, "Steps of each worker")->capture_default_str();
-  command.add_option("--seed", flags.job.seed, "Of the first values and the order of the data")
+  command
+      .add_option("--steps", flags.job.steps, "Steps of each worker; with --resume, further ones")
+      ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
-  command.add_option("--threads", flags.job.threads,
-                     "Of the kernels of each process; 0: its share of the cores");
+  command.add_option("--seed", flags.job.seed, "Of the first values and the order of the data")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      .add_option("--threads", flags.job.threads,
+                  "Of the kernels of each process; 0: its share of the cores")
+      ->check(CLI::Range(0, 1024));
   command.add_flag(
       "--one-process", [&flags](std::int64_t) { flags.job.processes = false; },
       "Every task as a thread of one process, for comparison");
   command.add_option("--checkpoints", flags.job.checkpoints, "Folder to save variables to");
-  command.add_option("--save-every", flags.job.save_every, "Steps from one save to the next");
+  command.add_option("--save-every", flags.job.save_every, "Steps from one save to the next")
+      ->check(CLI::NonNegativeNumber);
   command.add_flag("--resume", flags.job.resume, "Go on from the newest checkpoint");
   command.add_flag("--no-test", flags.no_test, "Leave out the accuracy on the test set");
   command.add_option("--html", flags.html, "Write a page with loss and accuracy by time");

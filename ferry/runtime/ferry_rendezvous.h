@@ -27,6 +27,7 @@ class FerryRendezvous final : public Rendezvous {
   ReceiveEnd* receive_end(std::uint32_t crossing) override { return receives_[crossing].get(); }
   SharedVariable* shared_variable(const std::string& name) override;
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline) override;
+  Status leave(Deadline deadline) override { return links_.part(deadline); }
   void wake() override { links_.device().wake_waiters(); }
   CrossingStats stats() const override;
 

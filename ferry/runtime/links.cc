@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 #include <thread>
+#include <vector>
 
 namespace ferry::runtime {
 namespace {
@@ -24,6 +25,22 @@ Status Links::open(const std::set<std::string>& tasks, Deadline deadline) {
     }
   }
   while (!missing.empty()) FERRY_TRY(accept(missing, deadline));
+  return {};
+}
+
+Status Links::part(Deadline deadline) {
+  const std::array<std::byte, 1> word{};
+  std::vector<fabric::Transfer> told;
+  for (auto& [task, channel] : channels_)
+    told.push_back(channel->send(word, {.deadline = deadline}));
+  for (auto& [task, channel] : channels_) {
+    std::array<std::byte, 1> heard;
+    const auto length = channel->receive(heard, deadline);
+    if (!length)
+      return fail(length.error().code(), "{} has not come to its end: {}", task,
+                  length.error().message());
+  }
+  for (auto& transfer : told) FERRY_TRY(transfer.wait());
   return {};
 }
 

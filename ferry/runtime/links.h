@@ -30,6 +30,8 @@ class Links {
   // without an endpoint, kFailedPrecondition for one that runs another program, kDeadlineExceeded
   // or kUnavailable names those that did not come.
   Status open(const std::set<std::string>& tasks, Deadline deadline);
+  // Waits until all of them have called it.
+  Status part(Deadline deadline);
   // After open(); stays where it is.
   fabric::Channel& to(const std::string& task) { return *channels_.at(task); }
 

@@ -75,6 +75,9 @@ class Rendezvous {
   virtual SharedVariable* shared_variable(const std::string& name) = 0;
   // Waits until `ready`, a plain look at ends, says true; false if the deadline passes first.
   virtual bool wait_until(InlineFunction<bool()> ready, Deadline deadline) = 0;
+  // After the last step: waits until all tasks that this one has to do with are there too. Until
+  // then they may still touch its memory.
+  virtual Status leave(Deadline deadline) = 0;
   // Makes wait_until() look once more.
   virtual void wake() = 0;
   // Of all ends together.

@@ -144,6 +144,7 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   };
   FERRY_TRY(runner->run(
       1, options.steps, [&](std::uint64_t step) { return work.feed(step); }, watch));
+  FERRY_TRY(rendezvous.leave(Deadline::after(options.patience)));
   const auto last = run.first - 1 + options.steps;
   if (!options.checkpoints.empty())
     FERRY_TRY(save(options.checkpoints, run.task, last, runner->variables()));

@@ -35,7 +35,8 @@ struct TaskRun {
 Status run_task(const TaskRun& run, TaskLine& line);
 
 // All tasks as threads of this process.
-Result<JobReport> run_threads(const std::vector<TaskRun>& runs, const OnStep& on_step);
+Result<JobReport> run_threads(const std::vector<TaskRun>& runs, const OnStep& on_step,
+                              const std::function<bool()>& stop);
 
 void note_step(JobReport& report, const StepReport& step, const OnStep& on_step);
 

@@ -52,7 +52,8 @@ class Board {
 
 class BoardLine final : public TaskLine {
  public:
-  BoardLine(Board& board, std::string task) : board_(board), task_(std::move(task)) {}
+  BoardLine(Board& board, std::string task, const std::function<bool()>& stop)
+      : board_(board), task_(std::move(task)), stop_(stop) {}
   Status say_endpoint(const std::string& endpoint) override {
     board_.put(task_, endpoint);
     return {};
@@ -60,6 +61,7 @@ class BoardLine final : public TaskLine {
   Result<std::map<std::string, std::string>> hear_endpoints() override { return board_.all(); }
   Status say_step(const StepReport& step) override {
     board_.step(step);
+    if (stop_ && stop_()) return fail(Code::kCancelled, "the job was stopped");
     return {};
   }
   Status say_end(const TaskReport& report) override {
@@ -70,6 +72,7 @@ class BoardLine final : public TaskLine {
  private:
   Board& board_;
   const std::string task_;
+  const std::function<bool()>& stop_;
 };
 
 }  // namespace
@@ -81,18 +84,22 @@ void note_step(JobReport& report, const StepReport& step, const OnStep& on_step)
   if (on_step) on_step(step);
 }
 
-Result<JobReport> run_threads(const std::vector<TaskRun>& runs, const OnStep& on_step) {
+Result<JobReport> run_threads(const std::vector<TaskRun>& runs, const OnStep& on_step,
+                              const std::function<bool()>& stop) {
   Board board(runs.size(), on_step);
   std::vector<Status> ended(runs.size());
   {
     std::vector<std::jthread> threads;
     for (std::size_t index = 0; index < runs.size(); ++index)
       threads.emplace_back([&, index] {
-        BoardLine line(board, runs[index].task);
+        BoardLine line(board, runs[index].task, stop);
         ended[index] = run_task(runs[index], line);
         if (!ended[index]) board.give_up();
       });
   }
+  // Those that were stopped, before those that miss them.
+  for (const auto& end : ended)
+    if (!end && end.error().code() == Code::kCancelled) return tl::unexpected(end.error());
   for (std::size_t index = 0; index < runs.size(); ++index)
     if (!ended[index])
       return fail(ended[index].error().code(), "{}: {}", runs[index].task,

@@ -28,6 +28,8 @@ class GrpcRendezvous final : public runtime::Rendezvous {
   runtime::ReceiveEnd* receive_end(std::uint32_t crossing) override;
   runtime::SharedVariable* shared_variable(const std::string&) override { return nullptr; }
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline) override;
+  // A step ends when gRPC needs nothing of it any more.
+  Status leave(Deadline) override { return {}; }
   void wake() override;
   runtime::CrossingStats stats() const override;
 
