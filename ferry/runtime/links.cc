@@ -31,6 +31,7 @@ Status Links::open(const std::set<std::string>& tasks, Deadline deadline) {
 Status Links::part(Deadline deadline) {
   const std::array<std::byte, 1> word{};
   std::vector<fabric::Transfer> told;
+  told.reserve(channels_.size());
   for (auto& [task, channel] : channels_)
     told.push_back(channel->send(word, {.deadline = deadline}));
   for (auto& [task, channel] : channels_) {
