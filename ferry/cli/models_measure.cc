@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "ferry/base/clock.h"
+#include "ferry/base/hash.h"
 #include "ferry/cli/bench_child.h"
 
 namespace ferry::cli {
@@ -17,20 +18,19 @@ constexpr std::uint64_t kLeastSteps = 4;
 constexpr std::uint64_t kMostSteps = 100;
 
 std::uint64_t checksum_of(const storage::NamedTensors& variables) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  const auto take = [&sum](std::uint64_t word) { sum = (sum ^ word) * 0x100000001b3; };
+  Hash hash;
   for (const auto& [name, tensor] : variables) {
-    for (const auto letter : name) take(static_cast<unsigned char>(letter));
+    hash.take(name);
     const auto bytes = tensor.bytes();
     for (std::size_t at = 0; at + 8 <= bytes.size(); at += 8) {
       std::uint64_t word = 0;
       std::memcpy(&word, bytes.data() + at, sizeof word);
-      take(word);
+      hash.take(word);
     }
     for (auto at = bytes.size() / 8 * 8; at < bytes.size(); ++at)
-      take(static_cast<std::uint64_t>(bytes[at]));
+      hash.take(static_cast<std::uint64_t>(bytes[at]));
   }
-  return sum;
+  return hash.value();
 }
 
 // One job, and how long a step of it took.

@@ -53,19 +53,6 @@ class LearningCurve {
   std::vector<Point> accuracies_;
 };
 
-models::Feeds feeds_of(const train::JobOptions& options) {
-  const auto model = models::make_model(options.model, {.batch = options.batch});
-  return model ? model->feeds : models::Feeds::kNothing;
-}
-// Of text one says how many letters the model still hesitates between.
-bool reads_text(const train::JobOptions& options) {
-  return feeds_of(options) == models::Feeds::kText;
-}
-// Data that is made up has none.
-bool has_test_set(const train::JobOptions& options) {
-  return !options.emulate && (feeds_of(options) == models::Feeds::kImages || reads_text(options));
-}
-
 // A job that has ended well.
 struct Trained {
   train::JobOptions options;
@@ -75,11 +62,13 @@ struct Trained {
 
   std::optional<double> accuracy() const { return tested ? tested->accuracy : std::nullopt; }
   // Of the last step, and in the test; none where there is no text.
+  // Of text one says how many letters the model still hesitates between.
+  bool text() const { return report.feeds == models::Feeds::kText; }
   std::optional<double> perplexity() const {
-    return reads_text(options) ? std::optional(std::exp(report.last.front().loss)) : std::nullopt;
+    return text() ? std::optional(std::exp(report.last.front().loss)) : std::nullopt;
   }
   std::optional<double> test_perplexity() const {
-    return tested && reads_text(options) ? std::optional(std::exp(tested->loss)) : std::nullopt;
+    return tested && text() ? std::optional(std::exp(tested->loss)) : std::nullopt;
   }
 
   double samples_per_second() const {
@@ -121,7 +110,7 @@ std::vector<std::string> trained_row(const Trained& job, bool with_text) {
 }
 
 void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
-  const bool with_text = reads_text(jobs.front().options);
+  const bool with_text = jobs.front().text();
   std::vector<std::string> columns = {"transport", "seconds", "samples/s", "test accuracy"};
   if (with_text) columns.insert(columns.end(), {"perplexity", "test perplexity"});
   columns.insert(columns.end(),
@@ -212,9 +201,19 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
       [] { return InterruptGuard::interrupted(); }));
   curve.end();
   Trained trained{options, std::move(report), std::move(curve)};
-  if (test && has_test_set(options))
+  // Data that is made up has no test set.
+  if (test && (trained.text() || trained.report.feeds == models::Feeds::kImages))
     trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
   return trained;
+}
+
+}  // namespace
+
+namespace {
+
+bool reads_text(const train::JobOptions& options) {
+  const auto model = models::make_model(options.model, {.batch = options.batch});
+  return model && !options.emulate && model->feeds == models::Feeds::kText;
 }
 
 }  // namespace

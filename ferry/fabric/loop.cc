@@ -46,14 +46,15 @@ void futex_wake_all(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// A wait may be shorter than epoll_wait()'s unit. Kernels before 5.11 know no other.
+// A wait may be shorter than epoll_wait()'s unit. Kernels before 5.11 know no other, and some
+// sandboxes allow no other.
 int epoll_for(int epoll, std::span<epoll_event> events, Nanos at_most) {
   const auto most = static_cast<int>(events.size());
   if (at_most.count() == 0) return epoll_wait(epoll, events.data(), most, 0);
   constexpr std::int64_t kSecond = 1'000'000'000;
   const timespec time{at_most.count() / kSecond, at_most.count() % kSecond};
   const int count = epoll_pwait2(epoll, events.data(), most, &time, nullptr);
-  if (count >= 0 || errno != ENOSYS) return count;
+  if (count >= 0 || (errno != ENOSYS && errno != EPERM)) return count;
   return epoll_wait(epoll, events.data(), most,
                     static_cast<int>((at_most.count() + 999'999) / 1'000'000));
 }

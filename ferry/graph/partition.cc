@@ -240,8 +240,8 @@ class Cutter {
 
   const Graph& whole_;
   const PartitionOptions& options_;
-  std::map<std::pair<std::string, std::string>, std::string>
-      loops_;  // by process and other process
+  // By process and other process.
+  std::map<std::pair<std::string, std::string>, std::string> loops_;
   std::map<std::string, Place> parts_;
   std::vector<Crossing> crossings_;
   std::map<std::pair<Output, std::string>, NodeId> sends_;

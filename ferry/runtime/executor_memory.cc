@@ -34,11 +34,16 @@ Result<tensor::Tensor> Executor::Core::output(std::uint32_t index, const tensor:
 Status Executor::Core::begin_update() {
   auto next = item_->updated->begin_update(deadline_);
   if (!next) return named(next.error(), *item_);
-  updating_ = true;
-  next_value_ = *std::move(next);
   auto& input = values_[item_->inputs[0]].tensor;
   const auto newest = item_->updated->read();
-  input = FERRY_TRY(tensor::Tensor::over(input.spec(), newest.bytes(), newest.share()));
+  auto same = tensor::Tensor::over(input.spec(), newest.bytes(), newest.share());
+  if (!same) {
+    (void)item_->updated->end_update(false);
+    return named(same.error(), *item_);
+  }
+  input = *std::move(same);
+  next_value_ = *std::move(next);
+  updating_ = true;
   return {};
 }
 

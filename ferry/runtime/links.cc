@@ -29,7 +29,7 @@ Status Links::open(const std::set<std::string>& tasks, Deadline deadline) {
 }
 
 Status Links::part(Deadline deadline) {
-  const std::array<std::byte, 1> word{};
+  static constexpr std::array<std::byte, 1> word{};  // sends may outlive a failure here
   std::vector<fabric::Transfer> told;
   told.reserve(channels_.size());
   for (auto& [task, channel] : channels_)

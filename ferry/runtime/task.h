@@ -16,8 +16,8 @@ struct TaskOptions {
   // Values to begin with instead, by the variables' names; others are made from the seed.
   std::map<std::string, tensor::Tensor> initial = {};
   BlockMaker registered = nullptr;  // memory that peers may touch; none: ordinary
-  std::vector<std::string> fetches =
-      {};  // of the first loop: nodes whose output 0 is handed out each step
+  // Nodes of the first loop whose output 0 is handed out each step.
+  std::vector<std::string> fetches = {};
   Nanos step_patience = std::chrono::seconds(120);  // after which a step has failed
 };
 

@@ -63,6 +63,7 @@ struct TaskReport {
 
 struct JobReport {
   double seconds = 0;  // from the first step's begin to the last one's end
+  models::Feeds feeds = models::Feeds::kNothing;
   std::uint64_t first_step = 1;
   std::uint64_t steps = 0;       // that were run
   std::vector<StepReport> last;  // the last step of each worker

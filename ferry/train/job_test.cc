@@ -169,6 +169,17 @@ TEST_F(JobsOfProcesses, EmulateTheSameWeightsWhateverTheTransport) {
   }
 }
 
+// Nobody leaves while others still touch its memory.
+TEST_F(JobsOfProcesses, OfOneStepEndWell) {
+  auto options = small_job();
+  options.steps = 1;
+  for (int turn = 0; turn < 4; ++turn)
+    for (const auto transport : {Transport::kFerry, Transport::kFerryCopy}) {
+      options.transport = transport;
+      run(options);
+    }
+}
+
 TEST_F(JobsOfProcesses, SayThatTheLossIsNoNumber) {
   auto options = small_job();
   options.rate = 1e30;

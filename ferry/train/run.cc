@@ -249,6 +249,7 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
     runs.push_back({options, plan, task, secret, begin.step + 1, begin.tensors, scratch.path()});
   auto report = FERRY_TRY(options.processes ? run_processes(runs, on_step, stop)
                                             : run_threads(runs, on_step, stop));
+  report.feeds = plan.model.feeds;
   report.first_step = begin.step + 1;
   report.steps = options.steps;
   if (options.take_variables)

@@ -4,12 +4,15 @@
 #include <optional>
 #include <thread>
 
+#include "ferry/base/hash.h"
 #include "ferry/models/data.h"
 #include "ferry/ops/threads.h"
 #include "ferry/train/task_internal.h"
 
 namespace ferry::train {
 namespace {
+
+constexpr Nanos kLongestJob = std::chrono::hours(24 * 365);
 
 // What a worker is fed with, and says about its steps; a server does neither.
 class Work {
@@ -92,16 +95,15 @@ Status save(const std::string& folder, const std::string& task, std::uint64_t st
 
 // Tasks that are to run one program have the same.
 std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
-  std::uint64_t sum = 0xcbf29ce484222325;
-  const auto take = [&sum](std::string_view text) {
-    for (const auto letter : text) sum = (sum ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  };
-  take(fmt::format("{} {} {} {} {}", options.model, options.steps, options.seed, options.rate,
-                   static_cast<int>(options.transport)));
+  Hash hash;
+  hash.take(fmt::format("{} {} {} {} {} {} {} {} {}", options.model, options.batch, options.emulate,
+                        options.synchronous, options.steps, options.seed, options.rate,
+                        static_cast<int>(options.optimizer.kind),
+                        static_cast<int>(options.transport)));
   for (const auto& crossing : plan.partition.crossings)
-    take(fmt::format("{} {} {} {} {}", crossing.name, crossing.from, crossing.to,
-                     crossing.spec.to_string(), name_of(crossing.way)));
-  return fmt::format("{:016x}", sum);
+    hash.take(fmt::format("{} {} {} {} {}", crossing.name, crossing.from, crossing.to,
+                          crossing.spec.to_string(), name_of(crossing.way)));
+  return fmt::format("{:016x}", hash.value());
 }
 
 // A server has most to do when the workers wait for it, and then its largest variable alone.
@@ -144,7 +146,8 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   };
   FERRY_TRY(runner->run(
       1, options.steps, [&](std::uint64_t step) { return work.feed(step); }, watch));
-  FERRY_TRY(rendezvous.leave(Deadline::after(options.patience)));
+  // One that is gone ends this; one that is slow, as another worker may be, does not.
+  FERRY_TRY(rendezvous.leave(Deadline::after(kLongestJob)));
   const auto last = run.first - 1 + options.steps;
   if (!options.checkpoints.empty())
     FERRY_TRY(save(options.checkpoints, run.task, last, runner->variables()));

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "ferry/base/hash.h"
 #include "ferry/base/log.h"
 
 namespace ferry::transfer {
@@ -23,12 +24,8 @@ constexpr std::size_t kLargestFile = 256 << 10;
 constexpr const char* kLockName = "calibrating";
 constexpr const char* kSuffix = ".json";
 
-// FNV-1a: names files, keeps nobody out. What the file says of itself is compared too.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
-  return hash;
-}
+// Names files, keeps nobody out. What the file says of itself is compared too.
+std::uint64_t hash_of(std::string_view text) { return Hash().take(text).value(); }
 
 std::string time_now() {
   auto now = std::time(nullptr);

@@ -33,20 +33,26 @@ class HostileMail : public MailTest {
     MailTest::TearDown();
   }
 
-  void open_hostile(MailboxOptions options = {}) {
-    open();
-    open_rooms();
-    auto layout = must(Layout::of(4, 16 << 10));
-    landing_ = must(Landing::open(a(), ab(), layout, 7));
+  // With a few small slots, of which it says what `claimed` is.
+  MailHello hello(const Layout& claimed) {
+    landing_ = must(Landing::open(a(), ab(), must(Layout::of(4, 16 << 10)), 7));
     words_ = must(a().allocate(8 * Layout::kLine));
     MailHello mine;
-    mine.slots = layout.slots;
+    mine.slots = claimed.slots;
     mine.rendezvous = 8;
-    mine.body = layout.body;
+    mine.body = claimed.body;
     mine.nonce = 7;
     mine.most_bytes = kTiB;
     mine.landing = landing_.remote();
+    mine.landing.length = claimed.bytes();
     mine.words = must(a().grant(words_, Rights::kReadWrite, ab()));
+    return mine;
+  }
+
+  void open_hostile(MailboxOptions options = {}) {
+    open();
+    open_rooms();
+    auto mine = hello(must(Layout::of(4, 16 << 10)));
     auto wire = mine.to_wire();
     must(ab().send(wire));
     std::thread other([&] { greet(); });
@@ -301,17 +307,7 @@ TEST_F(HostileMail, ARefusalIsPassedOn) {
 TEST_F(HostileMail, AClaimOfManyLargeSlotsCostsNoMemory) {
   open();
   open_rooms();
-  auto layout = must(Layout::of(1024, 8 << 20));
-  landing_ = must(Landing::open(a(), ab(), must(Layout::of(4, 16 << 10)), 7));
-  words_ = must(a().allocate(8 * Layout::kLine));
-  MailHello mine;
-  mine.slots = layout.slots;
-  mine.rendezvous = 8;
-  mine.body = layout.body;
-  mine.nonce = 7;
-  mine.landing = landing_.remote();
-  mine.landing.length = layout.bytes();
-  mine.words = must(a().grant(words_, Rights::kReadWrite, ab()));
+  auto mine = hello(must(Layout::of(1024, 8 << 20)));
   auto before = b().stats().memory.in_use;
   must(ab().send(mine.to_wire()));
   std::thread other([&] {
