@@ -160,6 +160,7 @@ stage_rdma() {
   fi
   if [[ -z $filter ]]; then
     check "rdma-vm, two guests" 120 tools/rdma-vm --timeout 100 --hosts 2 -- "$tests/rdma/pingpong.sh"
+    check "training over verbs, two guests" 240 tools/rdma-vm --timeout 220 --hosts 2 -- "$tests/rdma/train.sh" build/release/bin
   fi
   for line in "${guest_programs[@]}"; do
     name=$(field 1 "$line") limit=$(field 3 "$line") command=$(field 4- "$line")

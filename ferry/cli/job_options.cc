@@ -40,8 +40,8 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
                   fmt::format("How tensors travel: {}; several, to compare them",
                               fmt::join(train::transport_names(), ", ")))
       ->capture_default_str();
-  command.add_option("--provider", job.provider, "Of the ferry transports: auto, shm, tcp")
-      ->check(CLI::IsMember({"auto", "shm", "tcp"}))
+  command.add_option("--provider", job.provider, "Of the ferry transports: auto, shm, tcp, verbs")
+      ->check(CLI::IsMember({"auto", "shm", "tcp", "verbs"}))
       ->capture_default_str();
   command.add_option("--optimizer", flags.optimizer, "sgd, momentum or adam")
       ->capture_default_str();

@@ -24,7 +24,7 @@ struct JobOptions {
   std::uint32_t workers = 2;
   std::uint32_t servers = 1;
   Transport transport = Transport::kFerry;
-  std::string provider = "auto";  // of the ferry transports: auto, shm, tcp
+  std::string provider = "auto";  // of the ferry transports: auto, shm, tcp, verbs
   graph::Optimizer optimizer = graph::Optimizer::with_momentum();
   double rate = 0.02;
   bool synchronous = true;  // else each worker's gradients are applied as they come

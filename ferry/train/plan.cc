@@ -15,7 +15,8 @@ std::string host_of(const Places& places, const std::string& task) {
 
 // Tasks at one address, or all of a job that has none, can use each other's memory.
 bool maps(const JobOptions& options, const std::string& from, const std::string& to) {
-  return options.transport == Transport::kFerry && options.provider != "tcp" &&
+  const bool can = options.provider == "auto" || options.provider == "shm";
+  return options.transport == Transport::kFerry && can &&
          host_of(options.places, from) == host_of(options.places, to);
 }
 
