@@ -24,9 +24,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kUsualModels = "fcn-5,alexnet,vgg-16,inception-v3,lstm,gru,resnet-50";
+constexpr auto kUsualModels = "fcn-5,alexnet,vgg-16,inception-v3,lstm,gru,resnet-50,lenet";
 constexpr auto kQuickModels = "fcn-5,lstm";
-constexpr auto kUsualPaths = "ferry,ferry/tcp,ferry-copy,ferry-private,grpc";
+constexpr auto kUsualPaths = "ferry,ferry/tcp,ferry-copy,ferry-private,grpc,alone";
 
 struct ModelsFlags {
   std::string models;
@@ -60,6 +60,8 @@ Result<ModelsPlan> models_plan(const ModelsFlags& flags) {
   plan.job.optimizer = graph::Optimizer::sgd();
   plan.repeat = flags.repeat > 0 ? flags.repeat : (flags.quick ? 3 : 6);
   plan.seconds = flags.quick ? std::min(flags.seconds, 1.0) : flags.seconds;
+  if (!flags.scaling.empty())
+    std::erase_if(plan.paths, [](const auto& path) { return path.alone; });
   plan.memory_speed = memory_speed();
   return plan;
 }
@@ -106,6 +108,8 @@ void print_model(const ModelFigures& model, std::FILE* out) {
                model.estimated
                    ? fmt::format(" (estimated by operations from {}'s)", model.facts.like)
                    : " (as paper 000 measured it on a GPU)");
+  else
+    fmt::print(out, "computation real, on this machine's cores\n");
   if (model.memory_bound > 0)
     fmt::print(out, "the memory alone needs {} for a step\n", ms_text(model.memory_bound));
   std::vector<std::vector<std::string>> rows;
@@ -313,7 +317,10 @@ void add_bench_models(CLI::App& bench_command, int& exit_code) {
   command->add_option(
       "--models", flags->models,
       fmt::format("Of {}; or all ({})", fmt::join(models::model_names(), ", "), kUsualModels));
-  command->add_option("--transports", flags->paths, "To compare; /tcp behind one of ours: over tcp")
+  command
+      ->add_option("--transports", flags->paths,
+                   "To compare; /tcp behind one of ours: over tcp; "
+                   "alone: one worker that sends nothing")
       ->capture_default_str();
   command
       ->add_option("--compute", flags->compute,

@@ -56,6 +56,14 @@ train::JobOptions job_for(const ModelsPlan& plan, const std::string& model, cons
   job.model = model;
   job.transport = path.transport;
   job.provider = path.provider;
+  const auto made = models::make_model(model, {.batch = job.batch});
+  job.emulate = job.emulate && made && made->facts.can_be_emulated();
+  if (!path.alone) return job;
+  // With as many threads as it would have among others.
+  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  job.threads = std::max(1U, cores / (job.workers + job.servers));
+  job.workers = 1;
+  job.servers = 0;
   return job;
 }
 
@@ -106,7 +114,7 @@ Result<ModelFigures> figures_of(const ModelsPlan& plan, const std::string& name)
 void expect_equal_weights(ModelFigures& figures) {
   const PathFigures* first = nullptr;
   for (auto& path : figures.paths) {
-    if (!path.failed.empty()) continue;
+    if (!path.failed.empty() || path.path.alone) continue;
     if (first == nullptr) first = &path;
     if (path.checksum != first->checksum)
       path.failed = fmt::format("its weights differ from those of {}", first->path.name);
@@ -130,6 +138,7 @@ void measure_model(const ModelsPlan& plan, ModelFigures& figures, const OnModel&
 }  // namespace
 
 Result<TrainPath> train_path_named(const std::string& name) {
+  if (name == "alone") return TrainPath{.name = name, .alone = true};
   const auto slash = name.find('/');
   TrainPath path{name, FERRY_TRY(train::transport_named(name.substr(0, slash)))};
   if (slash != std::string::npos) path.provider = name.substr(slash + 1);

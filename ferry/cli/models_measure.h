@@ -10,11 +10,12 @@
 
 namespace ferry::cli {
 
-// A transport with its provider: "ferry", "ferry/tcp", "ferry-copy", "grpc".
+// A transport with its provider: "ferry", "ferry/tcp", "ferry-copy", "grpc"; or "alone".
 struct TrainPath {
   std::string name;
   train::Transport transport = train::Transport::kFerry;
   std::string provider = "shm";
+  bool alone = false;  // one worker that has the variables itself: nothing is sent
 };
 Result<TrainPath> train_path_named(const std::string& name);
 
@@ -47,7 +48,8 @@ struct ModelFigures {
 struct ModelsPlan {
   std::vector<std::string> models;
   std::vector<TrainPath> paths;
-  train::JobOptions job;  // but for model, transport, provider and steps
+  train::JobOptions
+      job;  // but for model, transport, provider and steps; what cannot is not emulated
   int repeat = 5;
   double seconds = 3;       // of one repetition, about
   double memory_speed = 0;  // bytes a second, read and written, of all cores together

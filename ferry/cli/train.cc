@@ -61,9 +61,9 @@ struct Trained {
   std::optional<train::Tested> tested = {};  // if it was asked for
 
   std::optional<double> accuracy() const { return tested ? tested->accuracy : std::nullopt; }
-  // Of the last step, and in the test; none where there is no text.
-  // Of text one says how many letters the model still hesitates between.
   bool text() const { return report.feeds == models::Feeds::kText; }
+  // Of text one says how many letters the model still hesitates between: in the last step, and in
+  // the test.
   std::optional<double> perplexity() const {
     return text() ? std::optional(std::exp(report.last.front().loss)) : std::nullopt;
   }
@@ -109,6 +109,30 @@ std::vector<std::string> trained_row(const Trained& job, bool with_text) {
   return row;
 }
 
+// The first test that went so well; null: none did.
+const train::TestPoint* reached(const Trained& job, double goal) {
+  for (const auto& test : job.report.tests)
+    if (test.tested.accuracy && *test.tested.accuracy * 100 >= goal) return &test;
+  return nullptr;
+}
+
+void print_goal(const std::vector<Trained>& jobs, double goal, std::FILE* out) {
+  const auto* first = reached(jobs.front(), goal);
+  for (const auto& job : jobs) {
+    const auto* when = reached(job, goal);
+    if (when == nullptr) {
+      fmt::print(out, "{:g} % of the test set: not reached over {}\n", goal,
+                 path_text(job.options));
+      continue;
+    }
+    fmt::print(out, "{:g} % of the test set: over {} after {} steps, {:.1f} s{}\n", goal,
+               path_text(job.options), when->step, when->seconds,
+               first != nullptr && first != when
+                   ? fmt::format(", {:.2f}x the time", when->seconds / first->seconds)
+                   : "");
+  }
+}
+
 void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
   const bool with_text = jobs.front().text();
   std::vector<std::string> columns = {"transport", "seconds", "samples/s", "test accuracy"};
@@ -133,6 +157,12 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
   auto all = nlohmann::json::array();
   for (const auto& job : jobs) {
     const auto sent = job.sent();
+    auto tests = nlohmann::json::array();
+    for (const auto& test : job.report.tests)
+      tests.push_back({{"step", test.step},
+                       {"seconds", test.seconds},
+                       {"loss", test.tested.loss},
+                       {"accuracy", optional_json(test.tested.accuracy)}});
     all.push_back({{"model", job.options.model},
                    {"transport", train::name_of(job.options.transport)},
                    {"provider", job.options.provider},
@@ -147,6 +177,7 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
                    {"loss", job.report.last.front().loss},
                    {"test_loss", job.tested ? nlohmann::json(job.tested->loss) : nlohmann::json()},
                    {"test_accuracy", optional_json(job.accuracy())},
+                   {"tests", tests},
                    {"perplexity", optional_json(job.perplexity())},
                    {"test_perplexity", optional_json(job.test_perplexity())},
                    {"sent",
@@ -161,21 +192,28 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
 std::string curves_html(const std::vector<Trained>& jobs) {
   std::vector<Series> losses;
   std::vector<Series> accuracies;
+  std::vector<Series> tests;
   for (const auto& job : jobs) {
     losses.push_back({path_text(job.options), 0, job.curve.losses()});
     accuracies.push_back({path_text(job.options), 0, job.curve.accuracies()});
+    tests.push_back({path_text(job.options), 0, {}});
+    for (const auto& test : job.report.tests)
+      tests.back().points.push_back({test.seconds, test.tested.accuracy.value_or(0) * 100});
   }
   const auto seconds = [](double value) { return fmt::format("{:.4g} s", value); };
   const auto& options = jobs.front().options;
   const auto title = fmt::format("{}, {} workers, {} servers, batch {}", options.model,
                                  options.workers, options.servers, options.batch);
+  const auto percent = [](double value) { return fmt::format("{:.3g} %", value); };
   return fmt::format(
-      "<!doctype html>\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<h1>{0}</h1>\n{1}\n{2}\n",
+      "<!doctype html>\n<meta "
+      "charset=\"utf-8\">\n<title>{0}</title>\n<h1>{0}</h1>\n{1}\n{2}\n{3}\n",
       escape_html(title),
       line_plot("training loss by time", losses, seconds,
                 [](double value) { return fmt::format("{:.3g}", value); }),
-      line_plot("training accuracy by time", accuracies, seconds,
-                [](double value) { return fmt::format("{:.3g} %", value); }));
+      line_plot("training accuracy by time", accuracies, seconds, percent),
+      tests.front().points.empty() ? ""
+                                   : line_plot("test accuracy by time", tests, seconds, percent));
 }
 
 // Before time is spent on what is to be saved there.
@@ -201,9 +239,11 @@ Result<Trained> train_once(const train::JobOptions& options, bool test, std::FIL
       [] { return InterruptGuard::interrupted(); }));
   curve.end();
   Trained trained{options, std::move(report), std::move(curve)};
-  // Data that is made up has no test set.
-  if (test && (trained.text() || trained.report.feeds == models::Feeds::kImages))
+  if (!trained.report.tests.empty()) {
+    trained.tested = trained.report.tests.back().tested;
+  } else if (test && train::has_test_set(trained.report.feeds)) {
     trained.tested = FERRY_TRY(train::test_model(options, trained.report.variables));
+  }
   return trained;
 }
 
@@ -244,7 +284,11 @@ void TrainProgress::operator()(const train::StepReport& step) {
 Result<int> run_train(const TrainFlags& flags) {
   if (flags.job.checkpoints.empty() && (flags.job.resume || flags.job.save_every > 0))
     return fail(Code::kInvalidArgument, "--resume and --save-every need --checkpoints FOLDER");
-  const auto jobs = FERRY_TRY(jobs_of(flags));
+  auto jobs = FERRY_TRY(jobs_of(flags));
+  constexpr std::uint64_t kTests = 25;  // usually
+  for (auto& job : jobs)
+    if (flags.goal > 0 && job.test_every == 0)
+      job.test_every = std::max<std::uint64_t>(job.steps / kTests, 1);
   if (!flags.job.checkpoints.empty()) FERRY_TRY(check_folder(flags.job.checkpoints));
   for (const auto& path : {flags.json, flags.html})
     if (!path.empty()) FERRY_TRY(check_writable(path));
@@ -262,6 +306,7 @@ Result<int> run_train(const TrainFlags& flags) {
     trained.push_back(FERRY_TRY(std::move(one)));
   }
   print_trained(trained, out);
+  if (flags.goal > 0) print_goal(trained, flags.goal, out);
   if (!flags.json.empty()) FERRY_TRY(write_trained(flags.json, trained));
   if (!flags.html.empty()) FERRY_TRY(write_report(flags.html, curves_html(trained)));
   return 0;
@@ -287,6 +332,15 @@ void add_training_options(CLI::App& command, TrainFlags& flags) {
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--resume", flags.job.resume, "Go on from the newest checkpoint");
   command.add_flag("--no-test", flags.no_test, "Leave out the accuracy on the test set");
+  command
+      .add_option("--test-every", flags.job.test_every,
+                  "Steps from one test of the variables to the next, for curves; all are tested "
+                  "when training is over")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--goal", flags.goal,
+                  "Say when so many per cent of the test set were right for the first time")
+      ->check(CLI::Range(0.0, 100.0));
   command.add_option("--html", flags.html, "Write a page with loss and accuracy by time");
   command.add_option("--json", flags.json, "Write the figures to this file; - for stdout");
 }

@@ -12,6 +12,7 @@ struct TrainFlags : JobFlags {
   std::string json;
   std::string html;
   bool no_test = false;
+  double goal = 0;  // per cent of the test set; 0: none
 };
 // Those of a job that runs.
 void add_training_options(CLI::App& command, TrainFlags& flags);

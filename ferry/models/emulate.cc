@@ -25,7 +25,7 @@ Result<Graph> graph_of(const Model& model) {
 // Of a step with a batch of 32.
 Result<double> usual_seconds(const Model& model, double operations, std::int64_t batch) {
   if (model.facts.seconds > 0) return model.facts.seconds;
-  if (model.facts.like.empty())
+  if (!model.facts.can_be_emulated())
     return fail(Code::kInvalidArgument,
                 "nothing is known about how long {} computes; it can only be computed", model.name);
   const auto like = FERRY_TRY(make_model(model.facts.like, {.batch = batch}));

@@ -33,6 +33,8 @@ struct ModelFacts {
   double seconds = 0;
   std::string like = {};
   bool grows_with_batch = true;  // times batch / 32, beyond a batch of 32
+
+  bool can_be_emulated() const { return seconds > 0 || !like.empty(); }
 };
 
 // A model for one worker: its inputs, and the tower that graph::replicate() builds from them. The

@@ -102,14 +102,8 @@ std::optional<std::uint64_t> step_of(const fs::path& folder) {
   return step;
 }
 
-// Newest first.
-std::vector<std::pair<std::uint64_t, fs::path>> steps_in(const std::string& path) {
-  std::vector<std::pair<std::uint64_t, fs::path>> steps;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path, ignored))
-    if (const auto step = step_of(entry.path())) steps.emplace_back(*step, entry.path());
-  std::sort(steps.rbegin(), steps.rend());
-  return steps;
+std::string folder_of(const std::string& path, std::uint64_t step) {
+  return fmt::format("{}/step-{:08}", path, step);
 }
 
 // All files of a step together.
@@ -159,7 +153,7 @@ Result<Checkpoint> load_checkpoint(const std::string& path) {
 }
 
 Status CheckpointFolder::save(const std::string& shard, const Checkpoint& checkpoint) const {
-  const auto folder = fmt::format("{}/step-{:08}", path_, checkpoint.step);
+  const auto folder = folder_of(path_, checkpoint.step);
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
@@ -167,27 +161,39 @@ Status CheckpointFolder::save(const std::string& shard, const Checkpoint& checkp
   return save_checkpoint(fmt::format("{}/{}.ferry", folder, shard), checkpoint);
 }
 
+std::vector<std::uint64_t> CheckpointFolder::steps() const {
+  std::vector<std::uint64_t> all;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path_, ignored))
+    if (const auto step = step_of(entry.path())) all.push_back(*step);
+  std::sort(all.rbegin(), all.rend());
+  return all;
+}
+
+Result<Checkpoint> CheckpointFolder::load(std::uint64_t step,
+                                          const std::set<std::string>& names) const {
+  auto loaded = FERRY_TRY(load_step(step, folder_of(path_, step)));
+  for (const auto& name : names)
+    if (loaded.tensors.count(name) == 0) return fail(Code::kNotFound, "{} is missing", name);
+  return loaded;
+}
+
 Result<Checkpoint> CheckpointFolder::load_newest(const std::set<std::string>& names) const {
-  for (const auto& [step, folder] : steps_in(path_)) {
-    auto loaded = load_step(step, folder);
-    const bool whole = loaded && std::all_of(names.begin(), names.end(), [&](const auto& name) {
-                         return loaded->tensors.count(name) > 0;
-                       });
-    if (whole) return loaded;
-    logger().warn("passing over {}: {}", folder.string(),
-                  loaded ? "tensors are missing" : loaded.error().message());
+  for (const auto step : steps()) {
+    auto loaded = load(step, names);
+    if (loaded) return loaded;
+    logger().warn("passing over step {} in {}: {}", step, path_, loaded.error().message());
   }
   return fail(Code::kNotFound, "there is no whole checkpoint in {}", path_);
 }
 
 Status CheckpointFolder::keep_newest(std::size_t count) const {
-  const auto steps = steps_in(path_);
-  for (std::size_t index = count; index < steps.size(); ++index) {
+  const auto all = steps();
+  for (std::size_t index = count; index < all.size(); ++index) {
+    const auto folder = folder_of(path_, all[index]);
     std::error_code error;
-    fs::remove_all(steps[index].second, error);
-    if (error)
-      return fail(Code::kUnavailable, "cannot remove {}: {}", steps[index].second.string(),
-                  error.message());
+    fs::remove_all(folder, error);
+    if (error) return fail(Code::kUnavailable, "cannot remove {}: {}", folder, error.message());
   }
   return {};
 }

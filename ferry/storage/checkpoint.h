@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "ferry/tensor/tensor.h"
 
@@ -30,8 +31,12 @@ class CheckpointFolder {
 
   // `shard` says whose it is: letters, digits, '-' and '_'. Makes folders that are missing.
   Status save(const std::string& shard, const Checkpoint& checkpoint) const;
-  // The newest step whose files together hold all these tensors, unbroken; broken or incomplete
-  // ones are logged and passed over. kNotFound if there is none.
+  // Of which there are files, the newest first.
+  std::vector<std::uint64_t> steps() const;
+  // A step whose files together hold all these tensors, unbroken: kNotFound, kDataLoss otherwise.
+  Result<Checkpoint> load(std::uint64_t step, const std::set<std::string>& names) const;
+  // The newest such step; broken or incomplete ones are logged and passed over. kNotFound if there
+  // is none.
   Result<Checkpoint> load_newest(const std::set<std::string>& names) const;
   // Removes all steps but the newest `count`.
   Status keep_newest(std::size_t count) const;

@@ -36,6 +36,9 @@ struct JobOptions {
   std::uint64_t save_every = 0;  // steps; 0: only at the end
   bool resume = false;           // from the newest checkpoint
   bool take_variables = true;    // into the report, at the end
+  // Steps from one test of the variables to the next; they are tested when training is over. 0:
+  // none.
+  std::uint64_t test_every = 0;
   // Where the tasks are; none: on this machine, at ports that are free.
   Places places;
   // That tasks know each other by, or the file that holds it; neither: one is made up.
@@ -61,6 +64,18 @@ struct TaskReport {
   std::uint64_t reorders = 0;  // of weights into oneDNN's layouts; of a process alone
 };
 
+// The model on the test set.
+struct Tested {
+  double loss = 0;
+  std::optional<double> accuracy;  // of a model that says it
+};
+// With the variables as they were after this step.
+struct TestPoint {
+  std::uint64_t step = 0;
+  double seconds = 0;  // since the first step began
+  Tested tested = {};
+};
+
 struct JobReport {
   double seconds = 0;  // from the first step's begin to the last one's end
   models::Feeds feeds = models::Feeds::kNothing;
@@ -69,6 +84,7 @@ struct JobReport {
   std::vector<StepReport> last;  // the last step of each worker
   std::vector<TaskReport> tasks;
   storage::NamedTensors variables;  // as they are at the end
+  std::vector<TestPoint> tests;
 };
 
 // The program of a job, before it runs: what `ferry explain` shows.
@@ -91,11 +107,9 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
 Result<TaskReport> run_one_task(const JobOptions& options, const std::string& task,
                                 const OnStep& on_step);
 
-// The model with these variables on the test set.
-struct Tested {
-  double loss = 0;
-  std::optional<double> accuracy;  // of a model that says it
-};
+// Data that is made up has no test set.
+bool has_test_set(models::Feeds feeds);
+// With these variables.
 Result<Tested> test_model(const JobOptions& options, const storage::NamedTensors& variables);
 
 }  // namespace ferry::train

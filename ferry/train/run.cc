@@ -233,6 +233,7 @@ Result<TaskReport> run_one_task(const JobOptions& options, const std::string& ta
   HandLine line(options.places, on_step);
   auto alone = options;
   alone.take_variables = false;
+  alone.test_every = 0;  // no task has all variables
   FERRY_TRY(run_task({alone, plan, task, options.secret, begin.step + 1, begin.tensors, ""}, line));
   return line.take_report();
 }
@@ -247,14 +248,24 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
   std::vector<TaskRun> runs;
   for (const auto& task : tasks_of(plan.partition))
     runs.push_back({options, plan, task, secret, begin.step + 1, begin.tensors, scratch.path()});
-  auto report = FERRY_TRY(options.processes ? run_processes(runs, on_step, stop)
-                                            : run_threads(runs, on_step, stop));
+  std::map<std::uint64_t, double> ends;  // of steps, in seconds
+  const auto note = [&](const StepReport& step) {
+    if (step.worker == 0 && options.test_every > 0) ends[step.step] = step.seconds;
+    if (on_step) on_step(step);
+  };
+  auto report = FERRY_TRY(options.processes ? run_processes(runs, note, stop)
+                                            : run_threads(runs, note, stop));
   report.feeds = plan.model.feeds;
   report.first_step = begin.step + 1;
   report.steps = options.steps;
-  if (options.take_variables)
-    report.variables =
-        FERRY_TRY(storage::CheckpointFolder(scratch.path()).load_newest(names)).tensors;
+  const storage::CheckpointFolder saved(scratch.path());
+  if (options.take_variables) report.variables = FERRY_TRY(saved.load_newest(names)).tensors;
+  if (options.test_every > 0 && has_test_set(report.feeds))
+    for (const auto step : saved.steps()) {
+      const auto then = FERRY_TRY(saved.load(step, names));
+      report.tests.insert(report.tests.begin(),
+                          {step, ends[step], FERRY_TRY(test_model(options, then.tensors))});
+    }
   return report;
 }
 

@@ -141,7 +141,10 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   const auto watch = [&](std::uint64_t step, std::span<const tensor::Tensor> fetched) -> Status {
     FERRY_TRY(work.report(step, fetched, static_cast<double>(now_ns() - begin) * 1e-9, line));
     const auto number = run.first - 1 + step;
-    if (options.save_every == 0 || number % options.save_every != 0) return {};
+    const auto is_due = [number](std::uint64_t every) { return every > 0 && number % every == 0; };
+    if (is_due(options.test_every))
+      FERRY_TRY(save(run.last, run.task, number, runner->variables()));
+    if (!is_due(options.save_every)) return {};
     return save(options.checkpoints, run.task, number, runner->variables());
   };
   FERRY_TRY(runner->run(

@@ -22,7 +22,8 @@ class TaskLine {
 };
 
 // One task of a job, from its station to its last step. `first` is the first step's number, and
-// `initial` what variables begin with. Saves where the options say so, and to `last` at the end.
+// `initial` what variables begin with. Saves where the options say so; what is to be tested, and
+// the variables at the end, to `last`.
 struct TaskRun {
   const JobOptions& options;
   const JobPlan& plan;

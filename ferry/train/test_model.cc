@@ -40,6 +40,10 @@ Result<Tested> test_here(const JobOptions& options, const storage::NamedTensors&
 
 }  // namespace
 
+bool has_test_set(models::Feeds feeds) {
+  return feeds == models::Feeds::kImages || feeds == models::Feeds::kText;
+}
+
 // In a process of its own: threads of kernels do not get on with a process that forks later.
 Result<Tested> test_model(const JobOptions& options, const storage::NamedTensors& variables) {
   auto child = FERRY_TRY(Child::start([&](Lines& lines) {
