@@ -12,6 +12,7 @@
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/job_options.h"
 #include "ferry/cli/models_facts.h"
 #include "ferry/cli/models_measure.h"
 #include "ferry/cli/models_scaling.h"
@@ -58,6 +59,7 @@ Result<ModelsPlan> models_plan(const ModelsFlags& flags) {
   plan.job.workers = flags.workers;
   plan.job.servers = flags.servers;
   plan.job.optimizer = graph::Optimizer::sgd();
+  plan.job.rate = 1e-4;  // the data is made up: no model is to go astray on it
   plan.repeat = flags.repeat > 0 ? flags.repeat : (flags.quick ? 3 : 6);
   plan.seconds = flags.quick ? std::min(flags.seconds, 1.0) : flags.seconds;
   if (!flags.scaling.empty())
@@ -292,8 +294,8 @@ Result<int> run_models(const ModelsFlags& flags) {
   auto* out = flags.json == "-" ? stderr : stdout;
   for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
   if (!flags.scaling.empty()) return run_scaling(flags, plan, out);
-  fmt::print(out, "{} workers, {} servers, batch {}, memory copies at {:.1f} GB/s\n", flags.workers,
-             flags.servers, flags.batch, plan.memory_speed / 1e9);
+  fmt::print(out, "{}, batch {}, memory copies at {:.1f} GB/s\n", tasks_text(plan.job), flags.batch,
+             plan.memory_speed / 1e9);
   InterruptGuard guard;
   const auto facts = FERRY_TRY(runtime_facts(plan.repeat));
   const auto figures = measure_models(plan, print_progress);

@@ -25,21 +25,33 @@ std::optional<std::uint64_t> bytes_of(const graph::Crossing& crossing) {
   return bytes ? std::optional(*bytes) : std::nullopt;
 }
 
-// What a step costs in copies when all goes as planned.
-std::string copies_of(const graph::Crossing& crossing, const train::JobOptions& job) {
+// What a tensor costs in copies in each step when all goes as planned.
+struct Copies {
+  int count = 0;
+  std::string_view how;
+};
+
+Copies copies_of(const graph::Crossing& crossing, const train::JobOptions& job) {
   switch (job.transport) {
     case train::Transport::kFerry:
-      if (crossing.way == graph::Way::kShared) return "0: leased where it is";
-      return job.provider == "tcp" ? "0: sent from registered memory"
-                                   : "0: produced in the receiver's slot";
+      if (crossing.way == graph::Way::kShared) return {0, "leased where it is"};
+      if (crossing.way == graph::Way::kDynamic) return {0, "read from where it was produced"};
+      return {0, job.provider == "tcp" ? "sent from registered memory"
+                                       : "produced in the receiver's slot"};
     case train::Transport::kFerryCopy:
-      return "1: into registered memory";
+      return {1, "into registered memory"};
     case train::Transport::kFerryPrivate:
-      return "2: one on each side";
+      return {2, "one on each side"};
     case train::Transport::kGrpc:
-      return "1: out of gRPC's pieces";
+      return {1, "out of gRPC's pieces"};
   }
-  return "?";
+  return {};
+}
+
+// "/job:ps/task:0" as "ps 0".
+std::string short_task(const std::string& task) {
+  const auto parsed = graph::parse_task(task);
+  return parsed ? fmt::format("{} {}", parsed->job, parsed->index) : task;
 }
 
 // The operator whose output is sent, behind those that only hand it on: where the tensor is
@@ -53,7 +65,8 @@ std::string site_of(const graph::Partition& partition, const graph::Crossing& cr
     const auto* node = &part.graph.node(part.graph.node(*send).inputs[0].node);
     while (node->op->forwards && node->op->updates == 0)
       node = &part.graph.node(node->inputs[0].node);
-    return fmt::format("{} ({})", node->name, node->op->name);
+    if (node->name == crossing.name) return node->op->name;
+    return fmt::format("{} ({})", node->op->name, node->name);
   }
   return "?";
 }
@@ -61,23 +74,32 @@ std::string site_of(const graph::Partition& partition, const graph::Crossing& cr
 void print_table(const train::JobPlan& plan, const train::JobOptions& job) {
   std::vector<std::vector<std::string>> rows;
   std::uint64_t total = 0;
-  std::map<std::string, std::size_t> ways;
+  struct Kind {
+    std::size_t count = 0;
+    std::string why;  // of the first
+    Copies copies;
+  };
+  std::map<std::string, Kind> kinds;
+  int copies = 0;
   for (const auto& crossing : plan.partition.crossings) {
     const auto bytes = bytes_of(crossing);
     total += bytes.value_or(0);
-    ++ways[std::string(name_of(crossing.way))];
-    rows.push_back({crossing.name, crossing.from, crossing.to, crossing.spec.to_string(),
-                    bytes ? size_text(*bytes) : "varies", std::string(name_of(crossing.way)),
-                    copies_of(crossing, job), site_of(plan.partition, crossing), crossing.why});
+    const std::string way(name_of(crossing.way));
+    auto& kind = kinds[way];
+    if (++kind.count == 1) kind = {1, crossing.why, copies_of(crossing, job)};
+    copies += kind.copies.count;
+    rows.push_back({crossing.name, short_task(crossing.from), short_task(crossing.to),
+                    crossing.spec.to_string(), bytes ? size_text(*bytes) : "varies", way,
+                    fmt::format("{}", kind.copies.count), site_of(plan.partition, crossing)});
   }
-  fmt::print("{}", render_table({"tensor", "from", "to", "type and shape", "bytes", "way", "copies",
-                                 "allocated by", "why"},
-                                rows));
-  std::vector<std::string> counts;
-  counts.reserve(ways.size());
-  for (const auto& [way, count] : ways) counts.push_back(fmt::format("{} {}", count, way));
-  fmt::print("\n{} crossings ({}), {} in each step, and those that vary\n",
-             plan.partition.crossings.size(), fmt::join(counts, ", "), size_text(total));
+  fmt::print("{}\n", render_table({"tensor", "from", "to", "type and shape", "bytes", "way",
+                                   "copies", "allocated by"},
+                                  rows));
+  for (const auto& [way, kind] : kinds)
+    fmt::print("{:>4} {:<8} {}; {} copies: {}\n", kind.count, way, kind.why, kind.copies.count,
+               kind.copies.how);
+  fmt::print("{} crossings, {} in each step{}, {} copies\n", plan.partition.crossings.size(),
+             size_text(total), kinds.count("dynamic") > 0 ? " and those that vary" : "", copies);
   std::uint64_t variables = 0;
   for (const auto id : plan.program.trained)
     variables += plan.program.graph.spec({id, 0}).bytes().value_or(0);
@@ -89,13 +111,15 @@ void print_json(const train::JobPlan& plan, const train::JobOptions& job) {
   auto crossings = nlohmann::json::array();
   for (const auto& crossing : plan.partition.crossings) {
     const auto bytes = bytes_of(crossing);
+    const auto copies = copies_of(crossing, job);
     crossings.push_back({{"tensor", crossing.name},
                          {"from", crossing.from},
                          {"to", crossing.to},
                          {"spec", crossing.spec.to_string()},
                          {"bytes", bytes ? nlohmann::json(*bytes) : nlohmann::json()},
                          {"way", name_of(crossing.way)},
-                         {"copies", copies_of(crossing, job)},
+                         {"copies", copies.count},
+                         {"copied", copies.how},
                          {"site", site_of(plan.partition, crossing)},
                          {"why", crossing.why}});
   }

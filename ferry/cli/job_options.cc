@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #include "ferry/cli/bench_size.h"
 
@@ -48,7 +49,13 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_flag(
       "--async", [&job](std::int64_t) { job.synchronous = false; },
       "Apply each worker's gradients as they come, instead of their mean in each step");
-  command.add_option("--rate", job.rate, "Learning rate")->capture_default_str();
+  command.add_option("--rate", job.rate, "Learning rate")
+      ->check([](const std::string& text) -> std::string {
+        double rate = 0;
+        const bool fine = CLI::detail::lexical_cast(text, rate) && rate > 0 && std::isfinite(rate);
+        return fine ? "" : fmt::format("{} is no rate above 0", text);
+      })
+      ->capture_default_str();
 }
 
 void add_task_counts(CLI::App& command, JobFlags& flags) {
@@ -59,6 +66,14 @@ void add_task_counts(CLI::App& command, JobFlags& flags) {
   command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
       ->check(CLI::Range(0, kMostTasks))
       ->capture_default_str();
+}
+
+std::string counted(std::uint64_t count, std::string_view thing) {
+  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
+}
+
+std::string tasks_text(const train::JobOptions& job) {
+  return fmt::format("{}, {}", counted(job.workers, "worker"), counted(job.servers, "server"));
 }
 
 Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags) {

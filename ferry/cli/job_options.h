@@ -18,6 +18,11 @@ struct JobFlags {
 void add_job_options(CLI::App& command, JobFlags& flags);
 // How many tasks there are, where no cluster file says it.
 void add_task_counts(CLI::App& command, JobFlags& flags);
+// "1 worker", "2 workers".
+std::string counted(std::uint64_t count, std::string_view thing);
+// "2 workers, 1 server".
+std::string tasks_text(const train::JobOptions& job);
+
 // One job for each transport that was named. kInvalidArgument for words that mean nothing.
 Result<std::vector<train::JobOptions>> jobs_of(const JobFlags& flags);
 

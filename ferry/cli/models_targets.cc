@@ -41,13 +41,17 @@ const std::vector<ModelTarget>& model_targets() {
        {"lenet"},
        "ferry",
        "grpc",
-       1.0},
+       1.0,
+       0,
+       false},
       {"overhead",
        "real computation, in place: at most 5 % more than a worker alone",
        {"lenet"},
        "ferry",
        "alone",
-       1.05},
+       1.05,
+       0,
+       false},
       {"no-private", "in place: 1.2x the steps of ferry-private", kMuchSent, "ferry",
        "ferry-private", 1 / 1.2}};
   return targets;
@@ -59,6 +63,7 @@ std::vector<ModelVerdict> judge_models(const std::vector<ModelFigures>& figures)
     for (const auto& model : figures) {
       if (std::find(target.models.begin(), target.models.end(), model.model) == target.models.end())
         continue;
+      if (target.emulated != (model.computation > 0)) continue;
       const auto* ours = model.path(target.path);
       const auto* theirs = model.path(target.against);
       if (ours != nullptr && theirs != nullptr)

@@ -18,6 +18,7 @@ struct ModelTarget {
   std::string against;
   double bound = 1;
   double or_of_computation = 0;  // 0: there is no such way out
+  bool emulated = true;          // of models whose computation is; else of real computation
 };
 const std::vector<ModelTarget>& model_targets();
 

@@ -42,10 +42,9 @@ Result<int> run_task_of(const RunFlags& flags) {
   if (jobs.size() != 1)
     return fail(Code::kInvalidArgument, "one task runs over one transport, not {}", jobs.size());
   const auto& job = jobs.front();
-  fmt::print(
-      "{} at {}: {}, {} workers, {} servers, {} steps; waits up to {:.0f} s for the others\n",
-      flags.task, job.places.count(flags.task) > 0 ? job.places.at(flags.task) : "?", job.model,
-      job.workers, job.servers, job.steps, flags.patience);
+  fmt::print("{} at {}: {}, {}, {}; waits up to {:.0f} s for the others\n", flags.task,
+             job.places.count(flags.task) > 0 ? job.places.at(flags.task) : "?", job.model,
+             tasks_text(job), counted(job.steps, "step"), flags.patience);
   std::fflush(stdout);
   TrainProgress progress(job, stdout);
   double seconds = 0;

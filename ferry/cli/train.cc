@@ -202,8 +202,8 @@ std::string curves_html(const std::vector<Trained>& jobs) {
   }
   const auto seconds = [](double value) { return fmt::format("{:.4g} s", value); };
   const auto& options = jobs.front().options;
-  const auto title = fmt::format("{}, {} workers, {} servers, batch {}", options.model,
-                                 options.workers, options.servers, options.batch);
+  const auto title =
+      fmt::format("{}, {}, batch {}", options.model, tasks_text(options), options.batch);
   const auto percent = [](double value) { return fmt::format("{:.3g} %", value); };
   return fmt::format(
       "<!doctype html>\n<meta "
@@ -226,8 +226,9 @@ Status check_folder(const std::string& folder) {
 }
 
 Result<Trained> train_once(const train::JobOptions& options, bool test, std::FILE* out) {
-  fmt::print(out, "{}: {} workers, {} servers, batch {}, {} steps, {}\n", options.model,
-             options.workers, options.servers, options.batch, options.steps, path_text(options));
+  FERRY_TRY(train::plan_job(options));  // what cannot be is said before anything else
+  fmt::print(out, "{}: {}, batch {}, {}, {}\n", options.model, tasks_text(options), options.batch,
+             counted(options.steps, "step"), path_text(options));
   TrainProgress progress(options, out);
   LearningCurve curve;
   auto report = FERRY_TRY(train::run_job(

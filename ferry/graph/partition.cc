@@ -186,7 +186,8 @@ class Cutter {
         {.op = crossing.way == Way::kDynamic ? "RdmaSendDyn" : "RdmaSend",
          .name = fmt::format("send/{}/{}", crossing.id, crossing.name),
          .inputs = {source},
-         .attributes = {{"crossing", std::int64_t{crossing.id}}},
+         .attributes = {{"crossing", std::int64_t{crossing.id}},
+                        {"needed", std::int64_t{crossing.first_use}}},
          .task = crossing.from});
   }
 

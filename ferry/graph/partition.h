@@ -30,7 +30,8 @@ struct Crossing {
 };
 
 // What one task runs: its own nodes, with sends and receives at the borders. An RdmaSend or
-// RdmaRecv (Dyn where the shape varies) has the crossing's number as its attribute "crossing".
+// RdmaRecv (Dyn where the shape varies) has the crossing's number as its attribute "crossing", and
+// a send has its first_use as "needed".
 // Whoever reads a variable comes before the node that updates it, and a gradient is sent after the
 // variable that it is for was received.
 struct Part {

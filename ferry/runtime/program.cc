@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ferry/runtime/program_internal.h"
 
 namespace ferry::runtime {
@@ -22,10 +24,25 @@ class Compiler {
     }
     for (std::uint32_t at = 0; at < program_.items.size(); ++at)
       if (program_.items[at].waits_for == 0) program_.first.push_back(at);
+    const auto needed = FERRY_TRY(needs());
+    std::stable_sort(program_.first.begin(), program_.first.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return needed[a] < needed[b]; });
     return std::move(program_);
   }
 
  private:
+  // How early the receivers of what an item leads to need it.
+  Result<std::vector<std::int64_t>> needs() const {
+    std::vector<std::int64_t> needed(program_.items.size(), INT64_MAX);
+    for (auto at = program_.items.size(); at-- > 0;) {
+      const auto& item = program_.items[at];
+      if (item.kind == Item::Kind::kSend)
+        needed[at] = FERRY_TRY(item.node->attributes.get<std::int64_t>("needed"));
+      for (const auto next : item.next) needed[at] = std::min(needed[at], needed[next]);
+    }
+    return needed;
+  }
+
   Slot slot_of(graph::Output output) const { return first_[output.node] + output.index; }
 
   void number_slots(const std::vector<graph::NodeId>& order) {

@@ -49,6 +49,11 @@ class Task {
   }
   ExecutorStats stats() const { return executor_->stats(); }
   CrossingStats crossings() const { return rendezvous_->stats(); }
+  // What was ever allocated for transfer, registered, and allocated for values.
+  std::vector<std::uint64_t> memory() const {
+    const auto memory = device_.stats().memory;
+    return {memory.allocations, memory.registrations, executor_->stats().blocks};
+  }
 
  private:
   Status assign(const std::string& name, const Floats& values) {
@@ -118,6 +123,7 @@ class TwoTasks : public ::testing::TestWithParam<Path> {
 };
 
 constexpr std::uint64_t kSteps = 20;
+constexpr std::uint64_t kWarmSteps = 4;
 
 //  server: w ----> client: a = 2 w, g = a + x ----> server: w - g / 8
 TEST_P(TwoTasks, TrainAVariable) {
@@ -130,16 +136,24 @@ TEST_P(TwoTasks, TrainAVariable) {
   play(
       cut(), "g",
       [&](Task& task) {
-        for (std::uint64_t step = 1; step <= kSteps; ++step) EXPECT_TRUE(task.run(step)) << step;
+        std::vector<std::uint64_t> warm;
+        for (std::uint64_t step = 1; step <= kSteps; ++step) {
+          EXPECT_TRUE(task.run(step)) << step;
+          if (step == kWarmSteps) warm = task.memory();
+        }
+        EXPECT_EQ(task.memory(), warm);
       },
       [&](Task& task) {
         const std::vector<Feed> feeds = {{"x", floats(Floats(1000, 8))}};
+        std::vector<std::uint64_t> warm;
         for (std::uint64_t step = 1; step <= kSteps; ++step) {
+          if (step == kWarmSteps) warm = task.memory();
           const auto fetched = task.run(step, feeds);
           ASSERT_TRUE(fetched) << fetched.error().to_string();
           EXPECT_EQ(values_of(fetched->front()), Floats(1000, 2 * expected[0] + 8)) << step;
           for (auto& value : expected) value -= (2 * value + 8) / 8;
         }
+        EXPECT_EQ(task.memory(), warm);
       });
   EXPECT_EQ(values_of((*server->variables().find("w"))->read()), expected);
   const auto sent = client->crossings();

@@ -118,7 +118,10 @@ class Crew {
       (void)poll(looks.data(), looks.size(), kLookMs);
       for (auto& member : members_) {
         if (member.over) continue;
-        if (const auto well = listen(member); !well) return cause_of(well.error());
+        const auto well = listen(member);
+        if (well) continue;
+        member.over = true;  // it has said all it has to say
+        return cause_of(well.error());
       }
     }
     return {};

@@ -218,7 +218,8 @@ Result<File> read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::error_code problem;
   const auto size = std::filesystem::file_size(path, problem);
-  if (!in || problem) return fail(Code::kNotFound, "the file cannot be read");
+  if (problem) return fail(Code::kNotFound, "{}", problem.message());
+  if (!in) return fail(Code::kNotFound, "it cannot be opened");
   constexpr std::uint64_t kMost = std::uint64_t{2} << 30U;  // of any protobuf message
   if (size > kMost) return fail(Code::kInvalidArgument, "{} bytes are too many", size);
   auto bytes = std::make_shared<std::vector<std::byte>>(size);
