@@ -1,10 +1,12 @@
-# Libraries: one that moves tensors; one with graphs and kernels, which needs oneDNN; one that runs jobs, and
-# has gRPC where it is found. A room is a
+# Libraries: one that moves tensors; one that computes with plain arrays and saves them; the parameter server on
+# these two; one with graphs and kernels, which needs oneDNN; one that runs jobs, and has gRPC where it is found. A room is a
 # folder below ferry/; its files are picked up by name: x.h and x.cc belong to the room's library,
 # x_test.cc to its unit tests, x_fuzz.cc to the fuzz targets.
 
 set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric transfer)
-set(FERRY_TRAIN_ROOMS math storage graph ops runtime models)
+set(FERRY_MATH_ROOMS math storage)
+set(FERRY_PS_ROOMS ps)
+set(FERRY_TRAIN_ROOMS graph ops runtime models)
 set(FERRY_JOB_ROOMS train)
 
 # What the library uses and its users need not see. Tests and private headers do.
@@ -45,21 +47,41 @@ function(ferry_library)
     PRIVATE ${FERRY_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 endfunction()
 
+# For loops over arrays. Rounding is the same whatever the instruction set; neither errno nor floating-point traps
+# are looked at, which is what keeps a loop with a square root or a choice from becoming vector code.
+function(ferry_loop_flags library)
+  target_compile_options(${library} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  # Where clang does not optimize, it need not say that it does not.
+  target_compile_options(${library} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
+  if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    # At -O3, g++ 12 takes a member of graph/replicate.cc for uninitialized. Builds at other levels keep the warning.
+    target_compile_options(${library} PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
+
+function(ferry_math_library)
+  ferry_room_files(sources .cc ${FERRY_MATH_ROOMS})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(tensorferry_math STATIC ${sources})
+  target_link_libraries(tensorferry_math PUBLIC tensorferry PRIVATE OpenSSL::Crypto ZLIB::ZLIB)
+  ferry_loop_flags(tensorferry_math)
+endfunction()
+
+function(ferry_ps_library)
+  ferry_room_files(sources .cc ${FERRY_PS_ROOMS})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(tensorferry_ps STATIC ${sources})
+  target_link_libraries(tensorferry_ps PUBLIC tensorferry_math)
+  ferry_loop_flags(tensorferry_ps)
+endfunction()
+
 function(ferry_train_library)
   ferry_room_files(sources .cc ${FERRY_TRAIN_ROOMS})
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   add_library(tensorferry_train STATIC ${sources})
-  target_link_libraries(tensorferry_train PUBLIC tensorferry
+  target_link_libraries(tensorferry_train PUBLIC tensorferry_math
     PRIVATE dnnl gomp OpenSSL::Crypto ZLIB::ZLIB nlohmann_json::nlohmann_json)
-  # Rounding is the same whatever the instruction set; neither errno nor floating-point traps are looked at,
-  # which is what keeps a loop with a square root or a choice from becoming vector code.
-  target_compile_options(tensorferry_train PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
-  # Where clang does not optimize, it need not say that it does not.
-  target_compile_options(tensorferry_train PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
-  if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    # At -O3, g++ 12 takes a member of graph/replicate.cc for uninitialized. Builds at other levels keep the warning.
-    target_compile_options(tensorferry_train PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  endif()
+  ferry_loop_flags(tensorferry_train)
 endfunction()
 
 # The runtime over gRPC, a library of its own: its headers are not written for our warnings.
@@ -92,7 +114,7 @@ function(ferry_train_benchmarks)
   if(NOT benchmark_FOUND)
     return()
   endif()
-  ferry_room_files(sources _bench.cc ${FERRY_TRAIN_ROOMS})
+  ferry_room_files(sources _bench.cc ${FERRY_MATH_ROOMS} ${FERRY_TRAIN_ROOMS})
   add_executable(ferry_train_bench EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(ferry_train_bench PRIVATE tensorferry_train dnnl benchmark::benchmark_main)
 endfunction()
@@ -124,7 +146,7 @@ endfunction()
 
 # Target fuzzers: one libFuzzer program for each x_fuzz.cc.
 function(ferry_fuzzers)
-  ferry_room_files(sources _fuzz.cc ${FERRY_LIBRARY_ROOMS} ${FERRY_TRAIN_ROOMS})
+  ferry_room_files(sources _fuzz.cc ${FERRY_LIBRARY_ROOMS} ${FERRY_MATH_ROOMS} ${FERRY_TRAIN_ROOMS})
   add_custom_target(fuzzers)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)
