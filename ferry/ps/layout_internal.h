@@ -82,7 +82,8 @@ struct Seat {
 };
 static_assert(sizeof(Seat) == kLine);
 
-// Epoch, heads, planes: one region, which workers may only read.
+// Epoch, heads, planes: one region, which workers may only read. The epoch grows by two with each
+// publication, and is odd meanwhile.
 struct PartLayout {
   std::uint64_t bytes = 0;  // of one version
   std::uint64_t block_bytes = 0;

@@ -52,8 +52,7 @@ std::byte* Part::plane_data(std::uint32_t block, std::uint32_t plane) const {
   return table_.data() + layout_.plane(plane) + block * layout_.block_bytes;
 }
 
-// Whether a lease covers a time at which the plane was what readers were shown. A publication is
-// seen a moment before its epoch is, hence the one.
+// Whether a lease covers a time at which the plane was what readers were shown.
 bool Part::in_use(const Block& block, std::uint32_t plane) const {
   const bool newest = plane == block.plane;
   for (std::uint32_t rank = 0; rank < workers_; ++rank) {
@@ -62,7 +61,7 @@ bool Part::in_use(const Block& block, std::uint32_t plane) const {
       const auto begin = load_word(seat, at, __ATOMIC_SEQ_CST);
       if (begin == 0) continue;
       const auto end = load_word(seat, at + offsetof(Seat::Lease, end), __ATOMIC_SEQ_CST);
-      const bool after = end != ~std::uint64_t{0} && block.born[plane] > end + 1;
+      const bool after = end != ~std::uint64_t{0} && block.born[plane] > end;
       const bool before = !newest && block.died[plane] <= Seat::epoch_of(begin);
       if (!before && !after) return true;
     }
@@ -100,14 +99,15 @@ void Part::publish(std::uint32_t block, std::uint32_t plane) {
   auto* table = table_.data();
   const auto head = layout_.head(block);
   const auto version = ++state.version;
-  ++epoch_;
+  // Odd while it changes: who sees the new version and then the epoch sees that it has moved.
+  word_at(table).store(++epoch_);
   if (plane != state.plane) state.died[state.plane] = epoch_;
   state.born[plane] = epoch_;
   state.plane = plane;
   word_at(table, head + offsetof(Head, stamps) + 8 * plane)
       .store(version, std::memory_order_release);
   word_at(table, head).store(Head::pack(version, plane), std::memory_order_release);
-  word_at(table).store(epoch_, std::memory_order_release);
+  word_at(table).store(++epoch_, std::memory_order_release);
 }
 
 void Part::widen(const std::byte* from, float* to, std::uint64_t count) const {

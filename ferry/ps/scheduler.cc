@@ -109,13 +109,14 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
     logger().warn("worker {} is gone; {} of {} have died", rank, dead_, job_.workers);
   }
   barrier_.erase(rank);
-  settle(rank);
-  forget_tensors_of(workers_[rank].peer);
-  if (died && dead_ > job_.most_dead)
+  if (!died || dead_ <= job_.most_dead)
+    settle(rank);
+  else
     fail_job(Error(Code::kAborted,
                    fmt::format("{} workers have died, {} may; the job has ended", dead_,
                                job_.most_dead),
                    0, __FILE__, __LINE__));
+  forget_tensors_of(workers_[rank].peer);
   look_at_barrier();
   const bool over = std::all_of(workers_.begin(), workers_.end(),
                                 [](const auto& worker) { return worker.state == State::kOut; });

@@ -66,19 +66,8 @@ bool Shard::turn() {
   bool any = false;
   for (auto& link : links_)
     if (link != nullptr && !link->frozen && serve(*link)) any = true;
-  if (!any) return false;
-  for (auto& link : links_) {
-    if (link == nullptr) continue;
-    link->waits = false;
-    fold_some(*link);
-  }
-  if (sync())
-    while (step_ended()) apply_step();
-  else
-    move_clock();
-  for (auto& link : links_)
-    if (link != nullptr && !link->frozen) tell(*link);
-  return true;
+  if (any) go_on();
+  return any;
 }
 
 bool Shard::serve(Link& link) {

@@ -104,6 +104,7 @@ class Shard {
   void used_slot(Link& link, const Kept& kept);
   bool step_ended() const;
   void apply_step();
+  void go_on();
   void begin_anew(std::uint32_t attempt);
   void move_clock();
   void tell(Link& link);

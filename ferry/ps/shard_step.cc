@@ -141,8 +141,16 @@ void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t atte
     for (auto& part : parts_)
       if (part != nullptr) part->drop(rank);
   if (attempt != 0) begin_anew(attempt);
-  for (auto& link : links_)
-    if (link != nullptr) link->waits = false;
+  go_on();
+}
+
+// Sees to what may have become possible, and tells workers.
+void Shard::go_on() {
+  for (auto& link : links_) {
+    if (link == nullptr) continue;
+    link->waits = false;
+    fold_some(*link);
+  }
   if (sync())
     while (step_ended()) apply_step();
   else

@@ -17,6 +17,11 @@ constexpr std::size_t kCopying = offsetof(Seat, copying);
 constexpr std::size_t kEnd = offsetof(Seat::Lease, end);
 constexpr std::chrono::milliseconds kNotThere{1};
 
+// The last one before whatever is being published at the moment.
+std::uint64_t settled_epoch(const PartLink& part) {
+  return load_word(part.mapped) & ~std::uint64_t{1};
+}
+
 Status not_there(std::uint32_t rank) {
   return fail(Code::kDeadlineExceeded, "worker {} waited in vain for a block to be published",
               rank);
@@ -109,7 +114,7 @@ bool WorkerCore::leaves_room(const PartLink& part, std::uint64_t epoch) const {
 Result<bool> WorkerCore::lease(PartLink& part, std::vector<View>& views) const {
   const auto before = views.size();
   for (int tries = 0; tries < kTries && !part.leased; ++tries) {
-    const auto epoch = load_word(part.mapped);
+    const auto epoch = settled_epoch(part);
     FERRY_TRY(take_lease(part, kHeld, epoch));
     bool good = true;
     for (std::uint32_t block = 0; block < part.layout.blocks() && good; ++block) {
@@ -151,7 +156,7 @@ Status WorkerCore::let_go(Parameter parameter, std::span<const std::uint32_t> pa
 }
 
 Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) const {
-  const auto epoch = load_word(part.mapped);
+  const auto epoch = settled_epoch(part);
   FERRY_TRY(take_lease(part, kCopying, epoch));
   bool there = true;
   for (std::uint32_t block = 0; block < part.layout.blocks() && there; ++block) {
@@ -271,7 +276,7 @@ Result<bool> WorkerCore::fetch_rows(const PartLink& part, std::span<const RowAt>
 }
 
 Result<bool> WorkerCore::copy_rows(const PartLink& part, std::span<const RowAt> rows) const {
-  const auto epoch = load_word(part.mapped);
+  const auto epoch = settled_epoch(part);
   FERRY_TRY(take_lease(part, kCopying, epoch));
   bool there = true;
   for (const auto& row : rows) {
