@@ -16,6 +16,7 @@
 #include "ferry/cli/bench_transfer.h"
 #include "ferry/cli/doctor.h"
 #include "ferry/cli/explain.h"
+#include "ferry/cli/mount.h"
 #include "ferry/cli/ps.h"
 #include "ferry/cli/run.h"
 #include "ferry/cli/train.h"
@@ -101,6 +102,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_train(app, exit_code);
   add_run(app, exit_code);
   add_ps(app, exit_code);
+  add_mount(app, exit_code);
   add_explain(app, exit_code);
   auto* bench = app.add_subcommand("bench", "Measure, beside the limits and the peers");
   bench->require_subcommand(1);

@@ -28,6 +28,7 @@ enum class Ask : std::uint32_t {
   kLeave = 7,       // -> nothing
   kServerReady = 8,  // -> nothing
   kThere = 9,       // id (4): its first values are there -> nothing
+  kNames = 10,      // -> names of tensors that are there
   // of a server
   kCreate = 32,  // TensorInfo -> nothing
   kDrop = 33,    // id (4) -> nothing

@@ -23,6 +23,8 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       return find(question, body);
     case Ask::kThere:
       return FERRY_TRY(tensor_there(body));
+    case Ask::kNames:
+      return FERRY_TRY(names());
     case Ask::kBarrier:
       return barrier(question);
     case Ask::kMembers:
@@ -235,6 +237,14 @@ void Scheduler::Core::look_at_barrier() {
     if (workers_[rank].state != State::kOut && !barrier_.contains(rank)) return;
   for (const auto& [rank, question] : std::exchange(barrier_, {}))
     control_->reply(question, Bytes());
+}
+
+Result<Bytes> Scheduler::Core::names() const {
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  for (const auto& [name, tensor] : tensors_)
+    if (tensor.there) out.string(name);
+  return answer;
 }
 
 Result<Bytes> Scheduler::Core::members() const {

@@ -58,6 +58,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void drop(const TensorInfo& info);
   Result<std::optional<Bytes>> barrier(const RpcServer::Question& question);
   Result<Bytes> members() const;
+  Result<Bytes> names() const;
   Result<std::uint32_t> rank_of(std::uint64_t peer) const;
   bool all_ready() const;
   void look_at_barrier();

@@ -34,6 +34,10 @@ Result<Parameter> Worker::find(std::string_view name, Deadline deadline) {
 Result<tensor::Spec> Worker::spec(Parameter parameter) const {
   return FERRY_TRY(core_->tensor(parameter))->info.spec;
 }
+Result<Update> Worker::update(Parameter parameter) const {
+  return FERRY_TRY(core_->tensor(parameter))->info.update;
+}
+Result<std::vector<std::string>> Worker::names(Deadline deadline) { return core_->names(deadline); }
 Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadline) {
   return core_->allocate(spec, deadline);
 }
@@ -151,6 +155,15 @@ Status WorkerCore::leave(Deadline deadline) {
 Status WorkerCore::barrier(Deadline deadline) {
   FERRY_TRY(scheduler_->call(Ask::kBarrier, {}, deadline));
   return {};
+}
+
+Result<std::vector<std::string>> WorkerCore::names(Deadline deadline) {
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kNames, {}, deadline));
+  bootstrap::Decoder in(answer);
+  std::vector<std::string> names;
+  while (in.remaining() > 0 && in.ok()) names.emplace_back(in.string(kMostName));
+  FERRY_TRY(in.finish("the tensors' names"));
+  return names;
 }
 
 Result<std::vector<std::uint32_t>> WorkerCore::members(Deadline deadline) {

@@ -111,6 +111,9 @@ class Worker {
   Result<Parameter> find(std::string_view name, Deadline deadline);
   // kNotFound for a number that init() and find() have not given.
   Result<tensor::Spec> spec(Parameter parameter) const;
+  Result<Update> update(Parameter parameter) const;
+  // Of all tensors that anybody has made.
+  Result<std::vector<std::string>> names(Deadline deadline);
 
   // Memory for gradients, which servers on this host read where it is. It is the worker's until its
   // end.

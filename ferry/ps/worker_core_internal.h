@@ -91,6 +91,7 @@ class WorkerCore {
                          std::span<const std::byte> values, const Update& update,
                          Deadline deadline);
   Result<Parameter> find(std::string_view name, Deadline deadline);
+  Result<std::vector<std::string>> names(Deadline deadline);
   Result<TensorLink*> tensor(Parameter parameter);
   Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
