@@ -147,20 +147,20 @@ Result<int> run_local(const PsFlags& flags) {
   local.device.provider = flags.provider;
   auto outcome = run_ps_local(local);
   if (!outcome && outcome.error().code() == Code::kCancelled) return InterruptGuard::exit_code();
-  FERRY_TRY(std::move(outcome));
+  const auto ended = FERRY_TRY(std::move(outcome));
   auto processes = nlohmann::json::array();
-  for (const auto& process : outcome->processes) {
+  for (const auto& process : ended.processes) {
     processes.push_back({{"name", process.name}, {"end", process.end}, {"well", process.well}});
     if (!process.well) fmt::print(stderr, "ferry ps: {} {}\n", process.name, process.end);
   }
   if (!flags.json.empty())
     FERRY_TRY(write_report(flags.json, nlohmann::json{{"tool", "ps"},
-                                                      {"seconds", outcome->seconds},
-                                                      {"well", outcome->well()},
+                                                      {"seconds", ended.seconds},
+                                                      {"well", ended.well()},
                                                       {"processes", processes}}
                                                .dump(2) +
                                            "\n"));
-  return outcome->well() ? 0 : 1;
+  return ended.well() ? 0 : 1;
 }
 
 Result<int> run_ps(const PsFlags& flags) {

@@ -37,7 +37,10 @@ class PsChild {
   static Result<PsChild> start(std::string name, const std::vector<std::string>& command,
                                const Environment& extra);
   PsChild(PsChild&& other) noexcept
-      : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)), status_(other.status_) {}
+      : name_(std::move(other.name_)),
+        pid_(std::exchange(other.pid_, -1)),
+        status_(other.status_),
+        asked_(other.asked_) {}
   PsChild& operator=(PsChild&&) = delete;
   ~PsChild() {
     if (pid_ <= 0) return;
@@ -55,11 +58,13 @@ class PsChild {
     return pid_ > 0;
   }
   bool failed() { return !runs() && status_ != 0; }
-  void ask_to_end() const {
-    if (pid_ > 0) (void)kill(pid_, SIGTERM);
+  void ask_to_end() {
+    if (!runs()) return;
+    asked_ = true;
+    (void)kill(pid_, SIGTERM);
   }
   PsProcess report() {
-    if (runs()) return {name_, "had to be killed", false};
+    if (asked_) return {name_, "was ended", true};
     if (WIFSIGNALED(status_))
       return {name_, fmt::format("was killed by signal {}", WTERMSIG(status_)), false};
     if (status_ == 0) return {name_, "ended well", true};
@@ -71,6 +76,7 @@ class PsChild {
   std::string name_;
   pid_t pid_ = -1;
   int status_ = 0;
+  bool asked_ = false;  // to end
 };
 
 Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>& command,
