@@ -62,7 +62,8 @@ Result<int> wait_for_end(Role& role) {
   for (;;) {
     const auto ended = role.wait(Deadline::after(milliseconds(200)));
     if (ended) return 0;
-    if (ended.error().code() != Code::kDeadlineExceeded) return tl::unexpected<Error>(ended.error());
+    if (ended.error().code() != Code::kDeadlineExceeded)
+      return tl::unexpected<Error>(ended.error());
     if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
   }
 }
@@ -70,8 +71,7 @@ Result<int> wait_for_end(Role& role) {
 Result<int> run_scheduler(const PsFlags& flags) {
   const auto job = FERRY_TRY(job_of(flags));
   const auto device = FERRY_TRY(device_of(flags));
-  auto scheduler =
-      FERRY_TRY(ps::Scheduler::open({job, device}));
+  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device}));
   fmt::print("scheduler at {}\n", scheduler.endpoint());
   std::fflush(stdout);
   const auto code = wait_for_end(scheduler);
@@ -91,9 +91,8 @@ Result<int> run_scheduler(const PsFlags& flags) {
 Result<int> run_server(const PsFlags& flags) {
   if (flags.scheduler.empty())
     return fail(Code::kInvalidArgument, "--role server needs --scheduler HOST:PORT");
-  ps::ServerOptions options{.scheduler = flags.scheduler,
-                            .device = FERRY_TRY(device_of(flags)),
-                            .shards = flags.shards};
+  ps::ServerOptions options{
+      .scheduler = flags.scheduler, .device = FERRY_TRY(device_of(flags)), .shards = flags.shards};
   if (!flags.memory.empty()) options.memory_bytes = FERRY_TRY(parse_size(flags.memory));
   const auto patience = Nanos(static_cast<std::int64_t>(flags.patience * 1e9));
   auto server = FERRY_TRY(ps::Server::open(std::move(options), Deadline::after(patience)));
@@ -188,7 +187,8 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--block", flags.block, "Bytes of a block")->capture_default_str();
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();
-  command.add_option("--most-dead", flags.job.most_dead, "Workers that may die before the job ends");
+  command.add_option("--most-dead", flags.job.most_dead,
+                     "Workers that may die before the job ends");
 }
 
 }  // namespace

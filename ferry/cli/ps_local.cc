@@ -195,11 +195,11 @@ Status start_native(const PsLocal& local, const std::string& secret, const std::
                            {"FERRY_SECRET", secret}};
   const auto self = FERRY_TRY(running_program());
   for (std::uint32_t each = 0; each < local.job.servers; ++each)
-    FERRY_TRY(crew.add(fmt::format("server {}", each),
-                       {self, "ps", "--role", "server", "--scheduler", scheduler, "--shards",
-                        fmt::format("{}", local.shards), "--provider", local.device.provider,
-                        "--quiet"},
-                       all));
+    FERRY_TRY(
+        crew.add(fmt::format("server {}", each),
+                 {self, "ps", "--role", "server", "--scheduler", scheduler, "--shards",
+                  fmt::format("{}", local.shards), "--provider", local.device.provider, "--quiet"},
+                 all));
   for (std::uint32_t each = 0; each < local.job.workers; ++each) {
     auto own = all;
     own["FERRY_PS_RANK"] = fmt::format("{}", each);

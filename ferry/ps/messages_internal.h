@@ -19,15 +19,15 @@ using Bytes = std::vector<std::byte>;
 
 enum class Ask : std::uint32_t {
   // of the scheduler
-  kJoinServer = 1,   // ServerPlace -> index (4), its first shard (4), JobOptions
-  kJoinWorker = 2,   // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
-  kInit = 3,        // name, spec, update -> created (1), TensorInfo; unless created, once it is there
-  kFind = 4,        // name -> created (1): 0, TensorInfo; once it is there
-  kBarrier = 5,     // -> nothing, once every worker has asked
-  kMembers = 6,     // -> ranks
-  kLeave = 7,       // -> nothing
+  kJoinServer = 1,  // ServerPlace -> index (4), its first shard (4), JobOptions
+  kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
+  kInit = 3,     // name, spec, update -> created (1), TensorInfo; unless created, once it is there
+  kFind = 4,     // name -> created (1): 0, TensorInfo; once it is there
+  kBarrier = 5,  // -> nothing, once every worker has asked
+  kMembers = 6,  // -> ranks
+  kLeave = 7,    // -> nothing
   kServerReady = 8,  // -> nothing
-  kThere = 9,       // id (4): its first values are there -> nothing
+  kThere = 9,        // id (4): its first values are there -> nothing
   // of a server
   kCreate = 32,  // TensorInfo -> nothing
   kDrop = 33,    // id (4) -> nothing

@@ -81,8 +81,8 @@ class Part {
   void add_to(float* sum, bool first, const std::byte* data, std::uint64_t count);
   void update_block(std::uint32_t block, const Update& update, std::span<const float* const> parts,
                     float scale);
-  void update_row(std::uint32_t block, std::uint32_t plane, std::uint64_t row, const float* gradient,
-                  float scale);
+  void update_row(std::uint32_t block, std::uint32_t plane, std::uint64_t row,
+                  const float* gradient, float scale);
   void widen(const std::byte* from, float* to, std::uint64_t count) const;
   void narrow(const float* from, std::byte* to, std::uint64_t count) const;
   void touch(std::uint32_t block);

@@ -67,7 +67,8 @@ bool Part::folded(std::uint32_t rank) const {
 
 void Part::drop(std::uint32_t rank) {
   for (const auto block : touched_)
-    std::erase_if(blocks_[block].pending, [&](const Source& source) { return source.rank == rank; });
+    std::erase_if(blocks_[block].pending,
+                  [&](const Source& source) { return source.rank == rank; });
 }
 
 void Part::forget() {
@@ -136,11 +137,11 @@ void Part::apply_rows(const RowSource& rows) {
   const auto count = row_bytes_ / tensor::size_of(type_);
   scratch_.resize(std::max<std::size_t>(scratch_.size(), count));
   for (std::size_t each = 0; each < rows.keys.size();) {
-    const auto block = static_cast<std::uint32_t>(rows.keys[each] * row_bytes_ / layout_.block_bytes);
+    const auto block =
+        static_cast<std::uint32_t>(rows.keys[each] * row_bytes_ / layout_.block_bytes);
     const auto plane = plane_for_rows(block);
     ++blocks_[block].updates;
-    for (; each < rows.keys.size() &&
-           rows.keys[each] * row_bytes_ / layout_.block_bytes == block;
+    for (; each < rows.keys.size() && rows.keys[each] * row_bytes_ / layout_.block_bytes == block;
          ++each) {
       add_to(scratch_.data(), true, rows.values + each * row_bytes_, count);
       update_row(block, plane, rows.keys[each], scratch_.data(), 1);

@@ -42,8 +42,8 @@ Result<std::unique_ptr<RpcClient>> RpcClient::connect(fabric::Device& device,
   auto channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
   std::unique_ptr<RpcClient> client(new RpcClient(device, std::move(channel)));
   client->room_.emplace(FERRY_TRY(transfer::MailRoom::open(device, room_options())));
-  client->box_.emplace(FERRY_TRY(transfer::Mailbox::open(*client->room_, device, client->channel_,
-                                                         box_options(), deadline)));
+  client->box_.emplace(FERRY_TRY(
+      transfer::Mailbox::open(*client->room_, device, client->channel_, box_options(), deadline)));
   return client;
 }
 
@@ -78,8 +78,8 @@ Result<std::unique_ptr<RpcServer>> RpcServer::open(const fabric::Options& option
                                                    Handler& handler) {
   auto device = FERRY_TRY(fabric::Device::open(options));
   std::unique_ptr<RpcServer> server(new RpcServer(std::move(device), handler));
-  server->hub_ = FERRY_TRY(
-      transfer::MailHub::open(server->device_, room_options(), box_options(), *server));
+  server->hub_ =
+      FERRY_TRY(transfer::MailHub::open(server->device_, room_options(), box_options(), *server));
   return server;
 }
 
@@ -110,8 +110,8 @@ void RpcServer::reply(const Question& question, const Result<Bytes>& answer) {
   if (answer)
     out.raw(*answer);
   else
-    out.raw(std::as_bytes(std::span(answer.error().message())).first(
-        std::min(answer.error().message().size(), kText)));
+    out.raw(std::as_bytes(std::span(answer.error().message()))
+                .first(std::min(answer.error().message().size(), kText)));
   // A peer that does not take its answer is found to be gone by the next look at it.
   (void)peer->second->box->send_and_wait(bytes, Deadline::after(kAnswer));
 }

@@ -20,8 +20,7 @@ fabric::Options control_options(const fabric::Options& data);
 class RpcClient {
  public:
   static Result<std::unique_ptr<RpcClient>> connect(fabric::Device& device,
-                                                    const std::string& endpoint,
-                                                    Deadline deadline);
+                                                    const std::string& endpoint, Deadline deadline);
   // What the peer answered, or the error it named. kUnavailable if it is gone. An answer that comes
   // after the deadline is thrown away.
   Result<Bytes> call(Ask what, const Bytes& body, Deadline deadline);

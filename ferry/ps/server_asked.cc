@@ -34,8 +34,7 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
 
 Result<std::uint32_t> Server::Core::get_rank(bootstrap::Decoder& in) const {
   const auto rank = in.u32();
-  if (rank >= job_.workers)
-    return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
+  if (rank >= job_.workers) return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
   return rank;
 }
 
@@ -118,8 +117,7 @@ Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
     auto& shard = *shards_[each];
     Result<ShardPlace> place;
     shard.run([&] {
-      place = shard.attach(rank, *channel,
-                           {words, (line + std::uint64_t{each}) * kWordsBytes});
+      place = shard.attach(rank, *channel, {words, (line + std::uint64_t{each}) * kWordsBytes});
     });
     put(out, FERRY_TRY(std::move(place)));
   }
@@ -133,7 +131,8 @@ Result<Bytes> Server::Core::open_tensor(bootstrap::Decoder& in) {
   Bytes answer;
   bootstrap::Encoder out(answer);
   const auto found = tensors_.find(id);
-  if (found == tensors_.end()) return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
   for (const auto& at : found->second)
     put(out, PartPlace{at.run, at.number, at.table, at.seats, workers_[rank].nonce});
   return answer;
@@ -144,7 +143,8 @@ Result<Bytes> Server::Core::map_memory(bootstrap::Decoder& in) {
   const auto region = FERRY_TRY(get_region(in));
   FERRY_TRY(in.finish("memory of a worker"));
   auto* channel = workers_[rank].channel;
-  if (channel == nullptr) return fail(Code::kFailedPrecondition, "worker {} has not attached", rank);
+  if (channel == nullptr)
+    return fail(Code::kFailedPrecondition, "worker {} has not attached", rank);
   const auto mapped = channel->map(region);
   if (mapped)
     for (auto& shard : shards_) shard->run([&] { shard->add_memory(rank, *mapped); });

@@ -126,9 +126,8 @@ Shard::Frozen Shard::freeze(std::uint32_t rank) {
   auto& link = links_[rank];
   if (link != nullptr) link->frozen = true;
   Frozen frozen{.ended = members_[rank].ended};
-  if (std::any_of(parts_.begin(), parts_.end(), [&](const auto& part) {
-        return part != nullptr && part->folded(rank);
-      }))
+  if (std::any_of(parts_.begin(), parts_.end(),
+                  [&](const auto& part) { return part != nullptr && part->folded(rank); }))
     frozen.folded = clock_ + 1;
   return frozen;
 }

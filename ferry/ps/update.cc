@@ -50,10 +50,10 @@ void apply_update(const Update& update, const UpdateFunction* function, const Up
                             {static_cast<float>(update.rate), static_cast<float>(update.momentum)},
                             n);
     case UpdateKind::kAdam:
-      return math::adam(call.weights, call.updated, call.state[0], call.state[1], call.gradient,
-                        {update.rate, update.beta1, update.beta2, update.epsilon,
-                         static_cast<double>(call.time)},
-                        n);
+      return math::adam(
+          call.weights, call.updated, call.state[0], call.state[1], call.gradient,
+          {update.rate, update.beta1, update.beta2, update.epsilon, static_cast<double>(call.time)},
+          n);
     case UpdateKind::kFunction:
       return (*function)(call);
   }

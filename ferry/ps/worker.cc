@@ -182,8 +182,8 @@ Result<Parameter> WorkerCore::init(std::string_view name, const tensor::Spec& sp
   const auto bytes = FERRY_TRY(spec.bytes());
   if (bytes == 0) return fail(Code::kInvalidArgument, "tensor '{}' has no elements", name);
   if (!values.empty() && values.size() != bytes)
-    return fail(Code::kInvalidArgument, "tensor '{}' is {}, which has {} bytes; {} were given", name,
-                spec.to_string(), bytes, values.size());
+    return fail(Code::kInvalidArgument, "tensor '{}' is {}, which has {} bytes; {} were given",
+                name, spec.to_string(), bytes, values.size());
   Bytes wish;
   bootstrap::Encoder out(wish);
   out.string(name);
@@ -264,9 +264,8 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
   if (values.empty()) zeros.resize(tensors_[parameter].bytes);
   FERRY_TRY(post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, deadline));
   const auto taken = [this] {
-    return std::all_of(shards_.begin(), shards_.end(), [](const ShardLink& link) {
-      return link.landed() >= link.posted;
-    });
+    return std::all_of(shards_.begin(), shards_.end(),
+                       [](const ShardLink& link) { return link.landed() >= link.posted; });
   };
   return wait_for(taken, deadline, "first values of a tensor to be taken");
 }
@@ -303,9 +302,8 @@ Status WorkerCore::lost() const {
 }
 
 bool WorkerCore::stirred() const {
-  return !again_ && std::any_of(shards_.begin(), shards_.end(), [this](const ShardLink& link) {
-           return link.redo() != attempt_;
-         });
+  return !again_ && std::any_of(shards_.begin(), shards_.end(),
+                                [this](const ShardLink& link) { return link.redo() != attempt_; });
 }
 
 Status WorkerCore::look_after(Deadline deadline) {

@@ -56,8 +56,8 @@ struct TensorLink {
   TensorInfo info;
   std::uint64_t bytes = 0;
   std::uint64_t row_bytes = 0;
-  std::vector<PartLink> parts;  // by offset
-  std::uint64_t pushed_in = 0;  // the last step in which it was pushed
+  std::vector<PartLink> parts;                  // by offset
+  std::uint64_t pushed_in = 0;                  // the last step in which it was pushed
   std::shared_ptr<std::vector<std::byte>> own;  // for pulls that are not in place
 };
 
@@ -76,7 +76,7 @@ struct Memory {
 // What was pushed in the step, in case it has to be pushed again.
 struct Pushed {
   Parameter parameter = 0;
-  std::span<const std::byte> gradient;           // dense
+  std::span<const std::byte> gradient;                 // dense
   std::shared_ptr<const std::vector<std::byte>> rows;  // a payload for one slot
   std::uint32_t part = 0;
   std::uint64_t count = 0;

@@ -95,8 +95,7 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
   std::vector<Pushed> payloads;
   for (std::uint32_t part = 0; part < by_part.size(); ++part) {
     auto& mine = by_part[part];
-    std::stable_sort(mine.begin(), mine.end(),
-                     [&](auto a, auto b) { return rows[a] < rows[b]; });
+    std::stable_sort(mine.begin(), mine.end(), [&](auto a, auto b) { return rows[a] < rows[b]; });
     const auto first_row = to.parts[part].run.offset / row_bytes;
     for (std::size_t begin = 0; begin < mine.size(); begin += most) {
       const auto count = std::min<std::size_t>(most, mine.size() - begin);
@@ -133,8 +132,7 @@ bool WorkerCore::has_room(ShardLink& link, bool slot) const {
     link.in_slots.pop_front();
     ++link.slots_back;
   }
-  return link.posted - landed < kRingEntries &&
-         (!slot || link.in_slots.size() < slots_each(job_));
+  return link.posted - landed < kRingEntries && (!slot || link.in_slots.size() < slots_each(job_));
 }
 
 Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
@@ -186,11 +184,11 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
   const auto* memory = memory_of(values);
   std::uint32_t most = 0;
   const auto entry_of = [&](const PartLink& part) {
-    return Entry{.operation = operation, .part = part.number, .attempt = attempt_, .step = pushing_};
+    return Entry{
+        .operation = operation, .part = part.number, .attempt = attempt_, .step = pushing_};
   };
   const auto in_place = [&](const PartLink& part) {
-    return memory != nullptr && memory->at[part.link->server] &&
-           operation == Operation::kPush;
+    return memory != nullptr && memory->at[part.link->server] && operation == Operation::kPush;
   };
   for (auto& part : to.parts) {
     if (!in_place(part)) {
@@ -203,8 +201,8 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
     entry.blocks = part.layout.blocks();
     entry.slot = Entry::kInPlace;
     entry.count = *memory->at[part.link->server];
-    entry.offset = static_cast<std::uint64_t>(values.data() - memory->region.data()) +
-                   part.run.offset;
+    entry.offset =
+        static_cast<std::uint64_t>(values.data() - memory->region.data()) + part.run.offset;
     entry.bytes = part.run.bytes;
     ++stats_.pushed_in_place;
     post(*part.link, entry);

@@ -14,8 +14,8 @@
 
 namespace ferry::transfer {
 
-// Mailboxes to many peers, with a thread that takes in newcomers and one that receives. Thread-safe,
-// but for destruction. Must not outlive its device.
+// Mailboxes to many peers, with a thread that takes in newcomers and one that receives.
+// Thread-safe, but for destruction. Must not outlive its device.
 class MailHub {
  public:
   using PeerId = std::uint64_t;  // of this hub; never used twice
@@ -38,8 +38,7 @@ class MailHub {
     ~Handler() = default;
   };
 
-  static Result<std::unique_ptr<MailHub>> open(fabric::Device& device,
-                                               const MailRoomOptions& room,
+  static Result<std::unique_ptr<MailHub>> open(fabric::Device& device, const MailRoomOptions& room,
                                                const MailboxOptions& box, Handler& handler);
   // Stops, and closes all mailboxes.
   ~MailHub();

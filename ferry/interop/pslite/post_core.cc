@@ -48,7 +48,8 @@ void Postoffice::Core::read_environment() {
   verbose = GetEnv("PS_VERBOSE", 0);
   const std::string host = needed("DMLC_PS_ROOT_URI");
   root_ = host + ":" + needed("DMLC_PS_ROOT_PORT");
-  listen_ = role == "scheduler" ? root_ : wanted("DMLC_NODE_HOST", loopback(host) ? host : "") + ":0";
+  listen_ =
+      role == "scheduler" ? root_ : wanted("DMLC_NODE_HOST", loopback(host) ? host : "") + ":0";
   CHECK(listen_ != ":0") << "DMLC_NODE_HOST says at which address the others find this node";
 }
 
@@ -195,7 +196,9 @@ void Postoffice::Core::barrier(int customer_id, int group) {
     count_barrier(id, customer_id, group);
   } else {
     std::vector<std::byte> body;
-    Encoder(body).u32(static_cast<std::uint32_t>(customer_id)).u32(static_cast<std::uint32_t>(group));
+    Encoder(body)
+        .u32(static_cast<std::uint32_t>(customer_id))
+        .u32(static_cast<std::uint32_t>(group));
     say(kScheduler, Kind::kBarrier, body);
   }
   std::unique_lock<std::mutex> lock(mu_);
@@ -252,8 +255,7 @@ void Postoffice::Core::gone(std::uint64_t peer) {
   if (known == nodes_.end()) return;
   const int node = known->second;
   nodes_.erase(known);
-  if (const auto route = routes_.find(node);
-      route != routes_.end() && route->second->id == peer)
+  if (const auto route = routes_.find(node); route != routes_.end() && route->second->id == peer)
     routes_.erase(route);
   if (left_.count(node) > 0) return;
   dead_.insert(node);

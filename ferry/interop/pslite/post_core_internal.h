@@ -75,8 +75,8 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   std::vector<std::byte> head_of(Kind kind) const;
   Customer* customer_for(const Meta& meta) const;
 
-  std::string root_;    // the scheduler's endpoint
-  std::string listen_;  // this node's
+  std::string root_;                               // the scheduler's endpoint
+  std::string listen_;                             // this node's
   std::shared_ptr<ferry::fabric::Device> device_;  // shared with arrays that messages lie in
   std::unique_ptr<ferry::transfer::MailHub> hub_;
 
@@ -86,10 +86,10 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   bool ready_ = false;  // everybody is known
   std::map<int, std::string> endpoints_;
   std::map<int, PeerPtr> routes_;
-  std::map<std::uint64_t, int> nodes_;  // of peers that said who they are
-  std::vector<Joined> joiners_;         // at the scheduler
-  std::set<int> left_;                  // said so
-  std::set<int> dead_;                  // did not
+  std::map<std::uint64_t, int> nodes_;                     // of peers that said who they are
+  std::vector<Joined> joiners_;                            // at the scheduler
+  std::set<int> left_;                                     // said so
+  std::set<int> dead_;                                     // did not
   std::map<std::pair<int, int>, std::set<int>> barriers_;  // at the scheduler: who has come
   std::set<std::pair<int, int>> barriers_done_;
   std::mutex connecting_;

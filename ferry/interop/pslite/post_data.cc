@@ -151,8 +151,7 @@ void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in
                                     ferry::transfer::Message message) {
   Message got;
   auto& meta = got.meta;
-  for (int* value :
-       {&meta.head, &meta.app_id, &meta.customer_id, &meta.timestamp, &meta.priority})
+  for (int* value : {&meta.head, &meta.app_id, &meta.customer_id, &meta.timestamp, &meta.priority})
     *value = static_cast<int>(in.u32());
   const auto flags = in.u8();
   meta.request = (flags & 1) != 0;
@@ -225,7 +224,8 @@ void Postoffice::Core::add(Customer* customer) {
 void Postoffice::Core::remove(Customer* customer) {
   std::unique_lock<std::mutex> lock(customers_mu_);
   const std::pair key(customer->app_id(), customer->customer_id());
-  if (const auto found = customers_.find(key); found != customers_.end() && found->second == customer)
+  if (const auto found = customers_.find(key);
+      found != customers_.end() && found->second == customer)
     customers_.erase(found);
   customers_changed_.wait(lock, [&] { return given_.count(customer) == 0; });
 }

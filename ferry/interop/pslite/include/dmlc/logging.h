@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
-// LOG and CHECK as ps-lite's programs use them. A failed check, and LOG(FATAL), end the process with
-// the sentence on standard error, so that a launcher sees it.
+// LOG and CHECK as ps-lite's programs use them. A failed check, and LOG(FATAL), end the process
+// with the sentence on standard error, so that a launcher sees it.
 
 namespace dmlc {
 
@@ -59,14 +59,14 @@ std::unique_ptr<std::string> compared(const A& a, const B& b) {
   return std::make_unique<std::string>(text.str());
 }
 
-#define FERRY_DMLC_COMPARISON(name, op)                                   \
-  template <class A, class B>                                             \
-  std::unique_ptr<std::string> check_##name(const A& a, const B& b) {     \
-    if (a op b) return nullptr;                                           \
-    return compared(a, b);                                                \
-  }                                                                       \
-  inline std::unique_ptr<std::string> check_##name(int a, int b) {        \
-    return check_##name<int, int>(a, b);                                  \
+#define FERRY_DMLC_COMPARISON(name, op)                               \
+  template <class A, class B>                                         \
+  std::unique_ptr<std::string> check_##name(const A& a, const B& b) { \
+    if (a op b) return nullptr;                                       \
+    return compared(a, b);                                            \
+  }                                                                   \
+  inline std::unique_ptr<std::string> check_##name(int a, int b) {    \
+    return check_##name<int, int>(a, b);                              \
   }
 FERRY_DMLC_COMPARISON(lt, <)
 FERRY_DMLC_COMPARISON(gt, >)
@@ -92,9 +92,9 @@ FERRY_DMLC_COMPARISON(ne, !=)
 
 #define CHECK(x) \
   if (!(x)) ::dmlc::FatalLine(__FILE__, __LINE__).stream() << "Check failed: " #x << ' '
-#define FERRY_DMLC_CHECK(name, op, x, y)                      \
-  if (auto ferry_problem = ::dmlc::check_##name(x, y))        \
-  ::dmlc::FatalLine(__FILE__, __LINE__).stream()              \
+#define FERRY_DMLC_CHECK(name, op, x, y)               \
+  if (auto ferry_problem = ::dmlc::check_##name(x, y)) \
+  ::dmlc::FatalLine(__FILE__, __LINE__).stream()       \
       << "Check failed: " #x " " #op " " #y << *ferry_problem
 #define CHECK_LT(x, y) FERRY_DMLC_CHECK(lt, <, x, y)
 #define CHECK_GT(x, y) FERRY_DMLC_CHECK(gt, >, x, y)
@@ -102,8 +102,8 @@ FERRY_DMLC_COMPARISON(ne, !=)
 #define CHECK_GE(x, y) FERRY_DMLC_CHECK(ge, >=, x, y)
 #define CHECK_EQ(x, y) FERRY_DMLC_CHECK(eq, ==, x, y)
 #define CHECK_NE(x, y) FERRY_DMLC_CHECK(ne, !=, x, y)
-#define CHECK_NOTNULL(x)                                                                    \
-  ((x) == nullptr                                                                           \
+#define CHECK_NOTNULL(x)                                                                      \
+  ((x) == nullptr                                                                             \
        ? (::dmlc::FatalLine(__FILE__, __LINE__).stream() << "Check notnull: " #x << ' ', (x)) \
        : (x))
 #ifdef NDEBUG

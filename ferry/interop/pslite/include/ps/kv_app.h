@@ -185,8 +185,8 @@ class KVServer : public SimpleApp {
  public:
   using SimpleApp::obj_;
   // The data is good for as long as somebody has a copy of the arrays.
-  using ReqHandle = std::function<void(const KVMeta& req_meta, const KVPairs<Val>& req_data,
-                                       KVServer* server)>;
+  using ReqHandle =
+      std::function<void(const KVMeta& req_meta, const KVPairs<Val>& req_data, KVServer* server)>;
   explicit KVServer(int app_id) : SimpleApp() {
     obj_ = new Customer(app_id, app_id, [this](const Message& msg) { Process(msg); });
   }
@@ -301,10 +301,9 @@ void KVWorker<Val>::DefaultSlicer(const KVPairs<Val>& send, const std::vector<Ra
   std::size_t val_at = 0;
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const auto last = i + 1 == ranges.size();
-    const auto* end =
-        last ? send.keys.end()
-             : std::lower_bound(send.keys.begin() + key_at, send.keys.end(),
-                                static_cast<Key>(ranges[i].end()));
+    const auto* end = last ? send.keys.end()
+                           : std::lower_bound(send.keys.begin() + key_at, send.keys.end(),
+                                              static_cast<Key>(ranges[i].end()));
     const auto key_end = static_cast<std::size_t>(end - send.keys.begin());
     auto& to = sliced->at(i);
     to.first = key_end > key_at;

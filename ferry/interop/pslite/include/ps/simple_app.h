@@ -30,7 +30,9 @@ class SimpleApp {
   virtual int Request(int req_head, const std::string& req_body, int recv_id);
   virtual void Wait(int timestamp) { obj_->WaitRequest(timestamp); }
   virtual void Response(const SimpleData& recv_req, const std::string& res_body = "");
-  virtual void set_request_handle(const Handle& request_handle) { request_handle_ = request_handle; }
+  virtual void set_request_handle(const Handle& request_handle) {
+    request_handle_ = request_handle;
+  }
   virtual void set_response_handle(const Handle& response_handle) {
     response_handle_ = response_handle;
   }

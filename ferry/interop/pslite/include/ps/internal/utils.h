@@ -1,9 +1,9 @@
 #pragma once
 
 #include <dmlc/logging.h>
+#include <ps/internal/env.h>
 
 #include <cstdlib>
-#include <ps/internal/env.h>
 
 namespace ps {
 
