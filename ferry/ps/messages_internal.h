@@ -29,14 +29,15 @@ enum class Ask : std::uint32_t {
   kServerReady = 8,  // -> nothing
   kThere = 9,        // id (4): its first values are there -> nothing
   // of a server
-  kCreate = 32,  // TensorInfo -> nothing
-  kDrop = 33,    // id (4) -> nothing
-  kAttach = 34,  // rank (4), device (16), grant of words, first line (4) -> ShardPlace each
-  kOpen = 35,    // rank (4), id (4) -> PartPlace for each part
-  kGrant = 36,   // rank (4), grant of memory -> whether it is used in place (1)
-  kFreeze = 37,  // rank (4) -> last step that was ended (8), open step where it was added up (8)
-  kSettle = 38,  // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
-  kStop = 39,    // whether the job has failed (1) -> nothing
+  kCreate = 32,   // TensorInfo -> nothing
+  kDrop = 33,     // id (4) -> nothing
+  kAttach = 34,   // rank (4), device (16), grant of words, first line (4) -> ShardPlace each
+  kOpen = 35,     // rank (4), id (4) -> PartPlace for each part
+  kGrant = 36,    // rank (4), grant of memory -> whether it is used in place (1)
+  kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
+  kSettle = 38,   // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
+  kStop = 39,     // whether the job has failed (1) -> nothing
+  kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -41,6 +43,11 @@ class Part {
   const fabric::Region& seats() const { return seats_; }
   void clear_seat(std::uint32_t rank) const;
 
+  // Sends the newest version of a block to a worker. The plane stays as it is until it has left.
+  void send_back(std::uint32_t block, fabric::Channel& channel, const fabric::RemoteAt& to);
+  // Waits until nothing of it is being sent any more.
+  void drain() const;
+
   // At once, from one contribution or several.
   void apply(std::uint32_t block, std::span<const Source> sources, float scale);
   void assign(std::uint32_t block, const std::byte* data);
@@ -56,7 +63,8 @@ class Part {
   // The step: forget one worker's part, forget all, or apply.
   void drop(std::uint32_t rank);
   void forget();
-  void apply_pending(float scale);
+  // Calls `applied` for each block that was published.
+  void apply_pending(float scale, const std::function<void(std::uint32_t)>& applied);
 
  private:
   struct Block {
@@ -98,9 +106,10 @@ class Part {
   fabric::Region table_;
   fabric::Region seats_;
   std::vector<Block> blocks_;
-  std::vector<std::uint32_t> touched_;  // blocks with something pending
-  std::vector<float> sums_;             // accumulators, made when first needed
-  std::vector<float> master_;           // of narrow types
+  std::unique_ptr<std::atomic<std::uint32_t>[]> leaving_;  // sends from each plane of each block
+  std::vector<std::uint32_t> touched_;                     // blocks with something pending
+  std::vector<float> sums_;                                // accumulators, made when first needed
+  std::vector<float> master_;                              // of narrow types
   std::vector<float> states_[2];
   std::vector<std::uint64_t> row_marks_;  // the step in which a row was last added up
   std::uint64_t step_mark_ = 1;

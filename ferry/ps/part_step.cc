@@ -82,10 +82,11 @@ void Part::forget() {
   ++step_mark_;
 }
 
-void Part::apply_pending(float scale) {
+void Part::apply_pending(float scale, const std::function<void(std::uint32_t)>& applied) {
   const auto size = tensor::size_of(type_);
   for (const auto block : touched_) {
     auto& state = blocks_[block];
+    const auto before = state.version;
     if (!state.row_touched.empty()) {
       const auto plane = plane_for_rows(block);
       ++state.updates;
@@ -102,6 +103,7 @@ void Part::apply_pending(float scale) {
     state.pending.clear();  // a block may be listed twice, if a worker was dropped
     state.added.clear();
     state.row_touched.clear();
+    if (state.version != before) applied(block);
   }
   forget();
 }

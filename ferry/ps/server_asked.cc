@@ -20,6 +20,8 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(open_tensor(body));
     case Ask::kGrant:
       return FERRY_TRY(map_memory(body));
+    case Ask::kLanding:
+      return FERRY_TRY(add_landing(body));
     case Ask::kFreeze:
       return FERRY_TRY(freeze(body));
     case Ask::kSettle:
@@ -55,7 +57,10 @@ Status Server::Core::create_part(const TensorInfo& info, std::uint32_t run,
     return fail(Code::kResourceExhausted,
                 "server {} has no memory for {} bytes of tensor '{}' (three versions): {}", index_,
                 info.runs[run].bytes, info.name, made.error().message());
-  PartAt at{.shard = info.runs[run].shard - first_shard_, .run = run, .part = made->get()};
+  PartAt at{.shard = info.runs[run].shard - first_shard_,
+            .run = run,
+            .offset = info.runs[run].offset,
+            .part = made->get()};
   at.table = FERRY_TRY(data_->grant((*made)->table(), fabric::Rights::kRead));
   at.seats = FERRY_TRY(data_->grant((*made)->seats(), fabric::Rights::kReadWrite));
   auto& shard = *shards_[at.shard];
@@ -151,6 +156,21 @@ Result<Bytes> Server::Core::map_memory(bootstrap::Decoder& in) {
   Bytes answer;
   bootstrap::Encoder(answer).u8(mapped ? 1 : 0);
   return answer;
+}
+
+Result<Bytes> Server::Core::add_landing(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  const auto id = in.u32();
+  const auto region = FERRY_TRY(get_region(in));
+  FERRY_TRY(in.finish("memory for a tensor"));
+  const auto found = tensors_.find(id);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
+  for (const auto& at : found->second) {
+    auto& shard = *shards_[at.shard];
+    shard.run([&] { shard.add_landing(rank, at.number, {region, at.offset}); });
+  }
+  return Bytes();
 }
 
 Result<Bytes> Server::Core::freeze(bootstrap::Decoder& in) {

@@ -31,6 +31,7 @@ class Server::Core final : public RpcServer::Handler {
     std::uint32_t shard = 0;  // of this server
     std::uint32_t number = 0;
     std::uint32_t run = 0;
+    std::uint64_t offset = 0;  // in bytes of the tensor
     Part* part = nullptr;
     fabric::RemoteRegion table{};
     fabric::RemoteRegion seats{};
@@ -50,6 +51,7 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> attach(bootstrap::Decoder& in);
   Result<Bytes> open_tensor(bootstrap::Decoder& in);
   Result<Bytes> map_memory(bootstrap::Decoder& in);
+  Result<Bytes> add_landing(bootstrap::Decoder& in);
   Result<Bytes> freeze(bootstrap::Decoder& in);
   Result<Bytes> settle(bootstrap::Decoder& in);
   Result<Bytes> stop(bootstrap::Decoder& in);

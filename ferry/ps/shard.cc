@@ -171,6 +171,12 @@ Shard::Outcome Shard::take_push(Link& link, const Entry& entry) {
       part.pend(block, source);
   }
   if (in_slot) used_slot(link, waits ? Kept{entry.part, entry.first} : Kept{});
+  const auto landing = link.landings.find(entry.part);
+  if (!in_slot || entry.offset == 0 || landing == link.landings.end()) return Outcome::kTaken;
+  if (waits)
+    link.wants.insert(entry.part);
+  else
+    part.send_back(entry.first, *link.channel, landing->second);
   return Outcome::kTaken;
 }
 

@@ -59,9 +59,7 @@ Status Worker::pull_rows(Parameter parameter, std::span<const std::uint64_t> row
 }
 Result<Pulled> Worker::push_pull(Parameter parameter, std::span<const std::byte> gradient,
                                  Deadline deadline) {
-  FERRY_TRY(core_->push(parameter, gradient, deadline));
-  FERRY_TRY(core_->end_step(deadline));
-  return core_->pull(parameter, deadline);
+  return core_->push_pull(parameter, gradient, deadline);
 }
 Status Worker::barrier(Deadline deadline) { return core_->barrier(deadline); }
 Result<std::vector<std::uint32_t>> Worker::members(Deadline deadline) {
@@ -262,7 +260,8 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
                           Deadline deadline) {
   Bytes zeros;
   if (values.empty()) zeros.resize(tensors_[parameter].bytes);
-  FERRY_TRY(post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, deadline));
+  FERRY_TRY(
+      post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
   const auto taken = [this] {
     return std::all_of(shards_.begin(), shards_.end(),
                        [](const ShardLink& link) { return link.landed() >= link.posted; });

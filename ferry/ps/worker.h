@@ -38,9 +38,10 @@ struct WorkerStats {
   std::uint64_t pushed_in_place = 0;  // parts that a server reads here
   std::uint64_t pushed_blocks = 0;    // blocks that went through the pool
   std::uint64_t pulls = 0;
-  std::uint64_t pulled_in_place = 0;  // parts that were leased
-  std::uint64_t pulled_copies = 0;    // parts that were copied or read
-  std::uint64_t torn_reads = 0;       // blocks that were read again
+  std::uint64_t pulled_in_place = 0;   // parts that were leased
+  std::uint64_t pulled_copies = 0;     // parts that were copied or read
+  std::uint64_t pulled_with_push = 0;  // tensors that servers sent back on their own
+  std::uint64_t torn_reads = 0;        // blocks that were read again
   std::uint64_t not_finite = 0;
   std::uint64_t begun_anew = 0;  // steps that were pushed once more because somebody died
 };
@@ -132,7 +133,8 @@ class Worker {
   Status pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline);
   Status pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<std::byte> out, Deadline deadline);
-  // push(), end_step() and pull() in one.
+  // push(), end_step() and pull() in one; what comes back is good until the next one of this
+  // tensor.
   Result<Pulled> push_pull(Parameter parameter, std::span<const std::byte> gradient,
                            Deadline deadline);
 
