@@ -31,6 +31,7 @@ struct PsFlags {
   std::string consistency = "sync";
   std::string block = "256K";
   std::string memory;
+  std::string restore;
   std::string json;
   double patience = 60;
   bool pslite = false;
@@ -71,7 +72,7 @@ Result<int> wait_for_end(Role& role) {
 Result<int> run_scheduler(const PsFlags& flags) {
   const auto job = FERRY_TRY(job_of(flags));
   const auto device = FERRY_TRY(device_of(flags));
-  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device}));
+  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device, flags.restore}));
   fmt::print("scheduler at {}\n", scheduler.endpoint());
   std::fflush(stdout);
   const auto code = wait_for_end(scheduler);
@@ -138,6 +139,7 @@ Result<int> run_local(const PsFlags& flags) {
   const auto [servers, workers] = FERRY_TRY(counts_of(flags.local));
   PsLocal local{.job = FERRY_TRY(job_of(flags)),
                 .device = {},
+                .restore = flags.restore,
                 .shards = flags.shards,
                 .pslite = flags.pslite,
                 .program = flags.program};
@@ -187,6 +189,7 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--block", flags.block, "Bytes of a block")->capture_default_str();
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();
+  command.add_option("--restore", flags.restore, "Begin with the newest snapshot of this folder");
   command.add_option("--most-dead", flags.job.most_dead,
                      "Workers that may die before the job ends");
 }

@@ -224,7 +224,7 @@ Result<PsOutcome> run_ps_local(const PsLocal& local) {
   } else {
     auto device = local.device;
     device.secret = secret;
-    scheduler.emplace(FERRY_TRY(ps::Scheduler::open({local.job, device})));
+    scheduler.emplace(FERRY_TRY(ps::Scheduler::open({local.job, device, local.restore})));
     FERRY_TRY(start_native(local, secret, scheduler->endpoint(), crew));
   }
   FERRY_TRY(crew.wait());

@@ -27,6 +27,7 @@ enum class Ask : std::uint32_t {
   kMembers = 6,  // -> ranks
   kLeave = 7,    // -> nothing
   kServerReady = 8,  // -> nothing
+  kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   // of a server
   kCreate = 32,   // TensorInfo -> nothing
@@ -37,6 +38,8 @@ enum class Ask : std::uint32_t {
   kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
   kSettle = 38,   // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
   kStop = 39,     // whether the job has failed (1) -> nothing
+  kSave = 41,     // path -> clock (8)
+  kRestore = 42,  // path, how many servers wrote it (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
 };
 
@@ -105,6 +108,7 @@ Result<ShardPlace> get_shard_place(bootstrap::Decoder& in);
 Result<PartPlace> get_part_place(bootstrap::Decoder& in);
 
 inline constexpr std::size_t kMostName = 1024;
+inline constexpr std::size_t kMostPath = 4096;
 // kInvalidArgument or kOutOfRange says which number cannot be.
 Status check_job(const JobOptions& job);
 // Slots that each worker has of a shard's pool.

@@ -10,6 +10,7 @@
 #include "ferry/fabric/device.h"
 #include "ferry/ps/layout_internal.h"
 #include "ferry/ps/messages_internal.h"
+#include "ferry/ps/snapshot_internal.h"
 
 namespace ferry::ps {
 
@@ -48,6 +49,11 @@ class Part {
   // Waits until nothing of it is being sent any more.
   void drain() const;
 
+  // All that has to be kept, and the other way round: `image` has the sizes that this part needs.
+  PartImage empty_image() const;
+  PartImage image() const;
+  void restore(PartImage image);
+
   // At once, from one contribution or several.
   void apply(std::uint32_t block, std::span<const Source> sources, float scale);
   void assign(std::uint32_t block, const std::byte* data);
@@ -60,6 +66,7 @@ class Part {
   void fold(std::uint32_t block, std::uint32_t rank);
   void fold_rows(const RowSource& rows, std::uint32_t rank);
   bool folded(std::uint32_t rank) const;
+  bool pending() const { return !touched_.empty(); }
   // The step: forget one worker's part, forget all, or apply.
   void drop(std::uint32_t rank);
   void forget();

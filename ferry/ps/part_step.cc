@@ -3,7 +3,7 @@
 
 #include "ferry/ps/part_internal.h"
 
-// Rows, and what waits for the end of a step.
+// Rows, what waits for the end of a step, and snapshots.
 
 namespace ferry::ps {
 
@@ -150,6 +150,35 @@ void Part::apply_rows(const RowSource& rows) {
     }
     publish(block, plane);
   }
+}
+
+PartImage Part::empty_image() const {
+  PartImage image;
+  image.values.resize(layout_.bytes);
+  image.master.resize(master_.size());
+  for (int each = 0; each < 2; ++each) image.states[each].resize(states_[each].size());
+  return image;
+}
+
+PartImage Part::image() const {
+  auto image = empty_image();
+  for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+    std::memcpy(image.values.data() + block * layout_.block_bytes,
+                plane_data(block, blocks_[block].plane), layout_.bytes_of(block));
+    image.time = std::max(image.time, blocks_[block].updates);
+  }
+  image.master = master_;
+  for (int each = 0; each < 2; ++each) image.states[each] = states_[each];
+  return image;
+}
+
+void Part::restore(PartImage image) {
+  for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+    assign(block, image.values.data() + block * layout_.block_bytes);
+    blocks_[block].updates = image.time;
+  }
+  master_ = std::move(image.master);
+  for (int each = 0; each < 2; ++each) states_[each] = std::move(image.states[each]);
 }
 
 }  // namespace ferry::ps

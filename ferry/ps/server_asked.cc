@@ -20,6 +20,10 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(open_tensor(body));
     case Ask::kGrant:
       return FERRY_TRY(map_memory(body));
+    case Ask::kSave:
+      return FERRY_TRY(save(body));
+    case Ask::kRestore:
+      return FERRY_TRY(restore(body));
     case Ask::kLanding:
       return FERRY_TRY(add_landing(body));
     case Ask::kFreeze:
@@ -80,6 +84,11 @@ void Server::Core::remove(std::vector<PartAt>& parts) {
 Result<Bytes> Server::Core::create(bootstrap::Decoder& in) {
   const auto info = FERRY_TRY(get_tensor(in));
   FERRY_TRY(in.finish("a tensor to be made"));
+  FERRY_TRY(make(info));
+  return Bytes();
+}
+
+Status Server::Core::make(const TensorInfo& info) {
   auto& parts = tensors_[info.id];
   for (std::uint32_t run = 0; run < info.runs.size(); ++run) {
     const auto shard = info.runs[run].shard;
@@ -88,10 +97,11 @@ Result<Bytes> Server::Core::create(bootstrap::Decoder& in) {
     if (made) continue;
     remove(parts);
     tensors_.erase(info.id);
-    return tl::unexpected<Error>(made.error());
+    return made;
   }
+  infos_[info.id] = info;
   tensor_count_ = tensors_.size();
-  return Bytes();
+  return {};
 }
 
 Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
@@ -100,6 +110,7 @@ Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
   if (const auto found = tensors_.find(id); found != tensors_.end()) {
     remove(found->second);
     tensors_.erase(found);
+    infos_.erase(id);
   }
   tensor_count_ = tensors_.size();
   return Bytes();

@@ -45,9 +45,12 @@ class Server::Core final : public RpcServer::Handler {
   void accept_data();
   Result<fabric::Channel*> channel_of(const fabric::DeviceId& device);
   Result<Bytes> create(bootstrap::Decoder& in);
+  Status make(const TensorInfo& info);
   Status create_part(const TensorInfo& info, std::uint32_t run, std::vector<PartAt>& parts);
   void remove(std::vector<PartAt>& parts);
   Result<Bytes> drop(bootstrap::Decoder& in);
+  Result<Bytes> save(bootstrap::Decoder& in);
+  Result<Bytes> restore(bootstrap::Decoder& in);
   Result<Bytes> attach(bootstrap::Decoder& in);
   Result<Bytes> open_tensor(bootstrap::Decoder& in);
   Result<Bytes> map_memory(bootstrap::Decoder& in);
@@ -64,6 +67,7 @@ class Server::Core final : public RpcServer::Handler {
   std::optional<fabric::Device> data_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::map<std::uint32_t, std::vector<PartAt>> tensors_;
+  std::map<std::uint32_t, TensorInfo> infos_;
   std::vector<WorkerAt> workers_;
   std::uint32_t first_shard_ = 0;  // of this server, counted over all
 

@@ -56,6 +56,9 @@ class Shard {
   // `attempt` other than 0: the open step begins anew, under that number.
   void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
   void abort();
+  std::uint64_t clock() const { return clock_; }
+  // Whether workers have pushed something that is not applied yet.
+  bool at_rest() const;
   const ShardStats& stats() const { return stats_; }
 
  private:

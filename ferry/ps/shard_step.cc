@@ -193,6 +193,11 @@ void Shard::begin_anew(std::uint32_t attempt) {
   }
 }
 
+bool Shard::at_rest() const {
+  return std::none_of(parts_.begin(), parts_.end(),
+                      [](const auto& part) { return part != nullptr && part->pending(); });
+}
+
 void Shard::abort() {
   for (auto& link : links_)
     if (link != nullptr && !link->frozen) tell_word(*link, offsetof(Words, redo), Words::kAborted);

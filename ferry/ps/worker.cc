@@ -65,6 +65,9 @@ Status Worker::barrier(Deadline deadline) { return core_->barrier(deadline); }
 Result<std::vector<std::uint32_t>> Worker::members(Deadline deadline) {
   return core_->members(deadline);
 }
+Result<std::string> Worker::snapshot(const std::string& folder, Deadline deadline) {
+  return core_->snapshot(folder, deadline);
+}
 Status Worker::leave(Deadline deadline) { return core_->leave(deadline); }
 WorkerStats Worker::stats() const { return core_->stats(); }
 
@@ -149,6 +152,17 @@ Status WorkerCore::leave(Deadline deadline) {
 Status WorkerCore::barrier(Deadline deadline) {
   FERRY_TRY(scheduler_->call(Ask::kBarrier, {}, deadline));
   return {};
+}
+
+Result<std::string> WorkerCore::snapshot(const std::string& folder, Deadline deadline) {
+  FERRY_TRY(flush(deadline));
+  Bytes wish;
+  bootstrap::Encoder(wish).string(folder);
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kSnapshot, wish, deadline));
+  bootstrap::Decoder in(answer);
+  auto path = std::string(in.string(kMostPath));
+  FERRY_TRY(in.finish("a snapshot's path"));
+  return path;
 }
 
 Result<std::vector<std::uint32_t>> WorkerCore::members(Deadline deadline) {

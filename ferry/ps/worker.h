@@ -142,6 +142,10 @@ class Worker {
   Status barrier(Deadline deadline);
   // The ranks of those who are there: how to share the data from now on.
   Result<std::vector<std::uint32_t>> members(Deadline deadline);
+  // Servers save what they have to a folder that all of them see: the path of the snapshot. All
+  // workers are at rest meanwhile, at a barrier say: kFailedPrecondition if a step is open.
+  // kResourceExhausted for a full disk; earlier snapshots stay.
+  Result<std::string> snapshot(const std::string& folder, Deadline deadline);
   // Waits for what was pushed, and leaves the job.
   Status leave(Deadline deadline);
   WorkerStats stats() const;

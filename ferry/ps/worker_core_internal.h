@@ -109,6 +109,7 @@ class WorkerCore {
                    std::span<std::byte> out, Deadline deadline);
   Status barrier(Deadline deadline);
   Result<std::vector<std::uint32_t>> members(Deadline deadline);
+  Result<std::string> snapshot(const std::string& folder, Deadline deadline);
   Status leave(Deadline deadline);
   Status let_go(Parameter parameter, std::span<const std::uint32_t> parts);
 
