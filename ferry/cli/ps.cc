@@ -31,6 +31,7 @@ struct PsFlags {
   std::string consistency = "sync";
   std::string block = "256K";
   std::string memory;
+  std::string restore;
   std::string json;
   double patience = 60;
   bool pslite = false;
@@ -62,7 +63,8 @@ Result<int> wait_for_end(Role& role) {
   for (;;) {
     const auto ended = role.wait(Deadline::after(milliseconds(200)));
     if (ended) return 0;
-    if (ended.error().code() != Code::kDeadlineExceeded) return tl::unexpected<Error>(ended.error());
+    if (ended.error().code() != Code::kDeadlineExceeded)
+      return tl::unexpected<Error>(ended.error());
     if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
   }
 }
@@ -70,8 +72,7 @@ Result<int> wait_for_end(Role& role) {
 Result<int> run_scheduler(const PsFlags& flags) {
   const auto job = FERRY_TRY(job_of(flags));
   const auto device = FERRY_TRY(device_of(flags));
-  auto scheduler =
-      FERRY_TRY(ps::Scheduler::open({job, device}));
+  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device, flags.restore}));
   fmt::print("scheduler at {}\n", scheduler.endpoint());
   std::fflush(stdout);
   const auto code = wait_for_end(scheduler);
@@ -91,9 +92,8 @@ Result<int> run_scheduler(const PsFlags& flags) {
 Result<int> run_server(const PsFlags& flags) {
   if (flags.scheduler.empty())
     return fail(Code::kInvalidArgument, "--role server needs --scheduler HOST:PORT");
-  ps::ServerOptions options{.scheduler = flags.scheduler,
-                            .device = FERRY_TRY(device_of(flags)),
-                            .shards = flags.shards};
+  ps::ServerOptions options{
+      .scheduler = flags.scheduler, .device = FERRY_TRY(device_of(flags)), .shards = flags.shards};
   if (!flags.memory.empty()) options.memory_bytes = FERRY_TRY(parse_size(flags.memory));
   const auto patience = Nanos(static_cast<std::int64_t>(flags.patience * 1e9));
   auto server = FERRY_TRY(ps::Server::open(std::move(options), Deadline::after(patience)));
@@ -139,6 +139,7 @@ Result<int> run_local(const PsFlags& flags) {
   const auto [servers, workers] = FERRY_TRY(counts_of(flags.local));
   PsLocal local{.job = FERRY_TRY(job_of(flags)),
                 .device = {},
+                .restore = flags.restore,
                 .shards = flags.shards,
                 .pslite = flags.pslite,
                 .program = flags.program};
@@ -147,20 +148,20 @@ Result<int> run_local(const PsFlags& flags) {
   local.device.provider = flags.provider;
   auto outcome = run_ps_local(local);
   if (!outcome && outcome.error().code() == Code::kCancelled) return InterruptGuard::exit_code();
-  FERRY_TRY(std::move(outcome));
+  const auto ended = FERRY_TRY(std::move(outcome));
   auto processes = nlohmann::json::array();
-  for (const auto& process : outcome->processes) {
+  for (const auto& process : ended.processes) {
     processes.push_back({{"name", process.name}, {"end", process.end}, {"well", process.well}});
     if (!process.well) fmt::print(stderr, "ferry ps: {} {}\n", process.name, process.end);
   }
   if (!flags.json.empty())
     FERRY_TRY(write_report(flags.json, nlohmann::json{{"tool", "ps"},
-                                                      {"seconds", outcome->seconds},
-                                                      {"well", outcome->well()},
+                                                      {"seconds", ended.seconds},
+                                                      {"well", ended.well()},
                                                       {"processes", processes}}
                                                .dump(2) +
                                            "\n"));
-  return outcome->well() ? 0 : 1;
+  return ended.well() ? 0 : 1;
 }
 
 Result<int> run_ps(const PsFlags& flags) {
@@ -188,7 +189,9 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--block", flags.block, "Bytes of a block")->capture_default_str();
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();
-  command.add_option("--most-dead", flags.job.most_dead, "Workers that may die before the job ends");
+  command.add_option("--restore", flags.restore, "Begin with the newest snapshot of this folder");
+  command.add_option("--most-dead", flags.job.most_dead,
+                     "Workers that may die before the job ends");
 }
 
 }  // namespace

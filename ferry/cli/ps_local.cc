@@ -37,7 +37,10 @@ class PsChild {
   static Result<PsChild> start(std::string name, const std::vector<std::string>& command,
                                const Environment& extra);
   PsChild(PsChild&& other) noexcept
-      : name_(std::move(other.name_)), pid_(std::exchange(other.pid_, -1)), status_(other.status_) {}
+      : name_(std::move(other.name_)),
+        pid_(std::exchange(other.pid_, -1)),
+        status_(other.status_),
+        asked_(other.asked_) {}
   PsChild& operator=(PsChild&&) = delete;
   ~PsChild() {
     if (pid_ <= 0) return;
@@ -55,11 +58,13 @@ class PsChild {
     return pid_ > 0;
   }
   bool failed() { return !runs() && status_ != 0; }
-  void ask_to_end() const {
-    if (pid_ > 0) (void)kill(pid_, SIGTERM);
+  void ask_to_end() {
+    if (!runs()) return;
+    asked_ = true;
+    (void)kill(pid_, SIGTERM);
   }
   PsProcess report() {
-    if (runs()) return {name_, "had to be killed", false};
+    if (asked_) return {name_, "was ended", true};
     if (WIFSIGNALED(status_))
       return {name_, fmt::format("was killed by signal {}", WTERMSIG(status_)), false};
     if (status_ == 0) return {name_, "ended well", true};
@@ -71,6 +76,7 @@ class PsChild {
   std::string name_;
   pid_t pid_ = -1;
   int status_ = 0;
+  bool asked_ = false;  // to end
 };
 
 Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>& command,
@@ -189,11 +195,11 @@ Status start_native(const PsLocal& local, const std::string& secret, const std::
                            {"FERRY_SECRET", secret}};
   const auto self = FERRY_TRY(running_program());
   for (std::uint32_t each = 0; each < local.job.servers; ++each)
-    FERRY_TRY(crew.add(fmt::format("server {}", each),
-                       {self, "ps", "--role", "server", "--scheduler", scheduler, "--shards",
-                        fmt::format("{}", local.shards), "--provider", local.device.provider,
-                        "--quiet"},
-                       all));
+    FERRY_TRY(
+        crew.add(fmt::format("server {}", each),
+                 {self, "ps", "--role", "server", "--scheduler", scheduler, "--shards",
+                  fmt::format("{}", local.shards), "--provider", local.device.provider, "--quiet"},
+                 all));
   for (std::uint32_t each = 0; each < local.job.workers; ++each) {
     auto own = all;
     own["FERRY_PS_RANK"] = fmt::format("{}", each);
@@ -218,7 +224,7 @@ Result<PsOutcome> run_ps_local(const PsLocal& local) {
   } else {
     auto device = local.device;
     device.secret = secret;
-    scheduler.emplace(FERRY_TRY(ps::Scheduler::open({local.job, device})));
+    scheduler.emplace(FERRY_TRY(ps::Scheduler::open({local.job, device, local.restore})));
     FERRY_TRY(start_native(local, secret, scheduler->endpoint(), crew));
   }
   FERRY_TRY(crew.wait());

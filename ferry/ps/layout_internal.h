@@ -24,7 +24,7 @@ struct Entry {
   std::uint32_t blocks = 0;  // how many
   std::uint32_t slot = 0;    // of the worker's own; kInPlace: in memory that the worker granted
   std::uint32_t attempt = 0;
-  std::uint64_t offset = 0;  // in place: within that memory
+  std::uint64_t offset = 0;  // in place: within that memory; in a slot: 1, send the new values back
   std::uint64_t bytes = 0;
   std::uint64_t step = 0;
   std::uint64_t count = 0;  // kRows: rows; in place: which of the worker's memories

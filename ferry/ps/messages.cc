@@ -128,9 +128,7 @@ Result<Welcome> get_welcome(bootstrap::Decoder& in) {
   return welcome;
 }
 
-void put(bootstrap::Encoder& out, const fabric::RemoteRegion& region) {
-  out.raw(region.to_wire());
-}
+void put(bootstrap::Encoder& out, const fabric::RemoteRegion& region) { out.raw(region.to_wire()); }
 
 Result<fabric::RemoteRegion> get_region(bootstrap::Decoder& in) {
   return fabric::RemoteRegion::from_wire(in.raw(fabric::RemoteRegion::kWireBytes));

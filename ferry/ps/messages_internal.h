@@ -19,25 +19,29 @@ using Bytes = std::vector<std::byte>;
 
 enum class Ask : std::uint32_t {
   // of the scheduler
-  kJoinServer = 1,   // ServerPlace -> index (4), its first shard (4), JobOptions
-  kJoinWorker = 2,   // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
-  kInit = 3,        // name, spec, update -> created (1), TensorInfo; unless created, once it is there
-  kFind = 4,        // name -> created (1): 0, TensorInfo; once it is there
-  kBarrier = 5,     // -> nothing, once every worker has asked
-  kMembers = 6,     // -> ranks
-  kLeave = 7,       // -> nothing
+  kJoinServer = 1,  // ServerPlace -> index (4), its first shard (4), JobOptions
+  kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
+  kInit = 3,     // name, spec, update -> created (1), TensorInfo; unless created, once it is there
+  kFind = 4,     // name -> created (1): 0, TensorInfo; once it is there
+  kBarrier = 5,  // -> nothing, once every worker has asked
+  kMembers = 6,  // -> ranks
+  kLeave = 7,    // -> nothing
   kServerReady = 8,  // -> nothing
-  kThere = 9,       // id (4): its first values are there -> nothing
-  kNames = 10,      // -> names of tensors that are there
+  kNames = 11,       // -> names of tensors that are there
+  kSnapshot = 10,    // folder -> path of the snapshot
+  kThere = 9,        // id (4): its first values are there -> nothing
   // of a server
-  kCreate = 32,  // TensorInfo -> nothing
-  kDrop = 33,    // id (4) -> nothing
-  kAttach = 34,  // rank (4), device (16), grant of words, first line (4) -> ShardPlace each
-  kOpen = 35,    // rank (4), id (4) -> PartPlace for each part
-  kGrant = 36,   // rank (4), grant of memory -> whether it is used in place (1)
-  kFreeze = 37,  // rank (4) -> last step that was ended (8), open step where it was added up (8)
-  kSettle = 38,  // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
-  kStop = 39,    // whether the job has failed (1) -> nothing
+  kCreate = 32,   // TensorInfo -> nothing
+  kDrop = 33,     // id (4) -> nothing
+  kAttach = 34,   // rank (4), device (16), grant of words, first line (4) -> ShardPlace each
+  kOpen = 35,     // rank (4), id (4) -> PartPlace for each part
+  kGrant = 36,    // rank (4), grant of memory -> whether it is used in place (1)
+  kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
+  kSettle = 38,   // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
+  kStop = 39,     // whether the job has failed (1) -> nothing
+  kSave = 41,     // path -> clock (8)
+  kRestore = 42,  // path, how many servers wrote it (4), TensorInfo -> nothing
+  kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.
@@ -105,6 +109,7 @@ Result<ShardPlace> get_shard_place(bootstrap::Decoder& in);
 Result<PartPlace> get_part_place(bootstrap::Decoder& in);
 
 inline constexpr std::size_t kMostName = 1024;
+inline constexpr std::size_t kMostPath = 4096;
 // kInvalidArgument or kOutOfRange says which number cannot be.
 Status check_job(const JobOptions& job);
 // Slots that each worker has of a shard's pool.

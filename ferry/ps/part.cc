@@ -32,6 +32,7 @@ Result<std::unique_ptr<Part>> Part::make(fabric::Device& device, const TensorInf
   part->table_ = FERRY_TRY(device.allocate(part->layout_.total(), fabric::Rights::kRead));
   part->seats_ = FERRY_TRY(device.allocate(job.workers * sizeof(Seat)));
   part->blocks_.resize(part->layout_.blocks());
+  part->leaving_ = std::make_unique<std::atomic<std::uint32_t>[]>(part->blocks_.size() * kPlanes);
   const auto all = part->layout_.bytes / tensor::size_of(part->type_);
   if (part->type_ != tensor::ElementType::kF32) part->master_.resize(all);
   for (std::uint32_t each = 0; each < info.update.states(); ++each) part->states_[each].resize(all);
@@ -74,9 +75,26 @@ bool Part::take_plane(std::uint32_t block, std::uint32_t plane) {
   auto stamp = word_at(table_.data(), layout_.head(block) + offsetof(Head, stamps) + 8 * plane);
   const auto was = stamp.exchange(0);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (!in_use(blocks_[block], plane)) return true;
+  if (leaving_[block * kPlanes + plane].load() == 0 && !in_use(blocks_[block], plane)) return true;
   stamp.store(was);
   return false;
+}
+
+void Part::send_back(std::uint32_t block, fabric::Channel& channel, const fabric::RemoteAt& to) {
+  const auto plane = blocks_[block].plane;
+  auto* leaving = &leaving_[block * kPlanes + plane];
+  leaving->fetch_add(1);
+  auto at = to;
+  at.offset += block * layout_.block_bytes;
+  fabric::OpOptions options{.callback = [leaving](const Status&) { leaving->fetch_sub(1); },
+                            .pace = fabric::Pace::kLateEnd};
+  (void)channel.write(std::span(plane_data(block, plane), layout_.bytes_of(block)), at,
+                      std::move(options));
+}
+
+void Part::drain() const {
+  for (std::size_t each = 0; each < blocks_.size() * kPlanes; ++each)
+    while (leaving_[each].load() != 0) std::this_thread::yield();
 }
 
 // The one that has been out of use for longest. There is one beside the newest and the one that may

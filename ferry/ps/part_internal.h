@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "ferry/fabric/device.h"
 #include "ferry/ps/layout_internal.h"
 #include "ferry/ps/messages_internal.h"
+#include "ferry/ps/snapshot_internal.h"
 
 namespace ferry::ps {
 
@@ -41,6 +44,16 @@ class Part {
   const fabric::Region& seats() const { return seats_; }
   void clear_seat(std::uint32_t rank) const;
 
+  // Sends the newest version of a block to a worker. The plane stays as it is until it has left.
+  void send_back(std::uint32_t block, fabric::Channel& channel, const fabric::RemoteAt& to);
+  // Waits until nothing of it is being sent any more.
+  void drain() const;
+
+  // All that has to be kept, and the other way round: `image` has the sizes that this part needs.
+  PartImage empty_image() const;
+  PartImage image() const;
+  void restore(PartImage image);
+
   // At once, from one contribution or several.
   void apply(std::uint32_t block, std::span<const Source> sources, float scale);
   void assign(std::uint32_t block, const std::byte* data);
@@ -53,10 +66,12 @@ class Part {
   void fold(std::uint32_t block, std::uint32_t rank);
   void fold_rows(const RowSource& rows, std::uint32_t rank);
   bool folded(std::uint32_t rank) const;
+  bool pending() const { return !touched_.empty(); }
   // The step: forget one worker's part, forget all, or apply.
   void drop(std::uint32_t rank);
   void forget();
-  void apply_pending(float scale);
+  // Calls `applied` for each block that was published.
+  void apply_pending(float scale, const std::function<void(std::uint32_t)>& applied);
 
  private:
   struct Block {
@@ -81,8 +96,8 @@ class Part {
   void add_to(float* sum, bool first, const std::byte* data, std::uint64_t count);
   void update_block(std::uint32_t block, const Update& update, std::span<const float* const> parts,
                     float scale);
-  void update_row(std::uint32_t block, std::uint32_t plane, std::uint64_t row, const float* gradient,
-                  float scale);
+  void update_row(std::uint32_t block, std::uint32_t plane, std::uint64_t row,
+                  const float* gradient, float scale);
   void widen(const std::byte* from, float* to, std::uint64_t count) const;
   void narrow(const float* from, std::byte* to, std::uint64_t count) const;
   void touch(std::uint32_t block);
@@ -98,9 +113,10 @@ class Part {
   fabric::Region table_;
   fabric::Region seats_;
   std::vector<Block> blocks_;
-  std::vector<std::uint32_t> touched_;  // blocks with something pending
-  std::vector<float> sums_;             // accumulators, made when first needed
-  std::vector<float> master_;           // of narrow types
+  std::unique_ptr<std::atomic<std::uint32_t>[]> leaving_;  // sends from each plane of each block
+  std::vector<std::uint32_t> touched_;                     // blocks with something pending
+  std::vector<float> sums_;                                // accumulators, made when first needed
+  std::vector<float> master_;                              // of narrow types
   std::vector<float> states_[2];
   std::vector<std::uint64_t> row_marks_;  // the step in which a row was last added up
   std::uint64_t step_mark_ = 1;

@@ -3,7 +3,7 @@
 
 #include "ferry/ps/part_internal.h"
 
-// Rows, and what waits for the end of a step.
+// Rows, what waits for the end of a step, and snapshots.
 
 namespace ferry::ps {
 
@@ -67,7 +67,8 @@ bool Part::folded(std::uint32_t rank) const {
 
 void Part::drop(std::uint32_t rank) {
   for (const auto block : touched_)
-    std::erase_if(blocks_[block].pending, [&](const Source& source) { return source.rank == rank; });
+    std::erase_if(blocks_[block].pending,
+                  [&](const Source& source) { return source.rank == rank; });
 }
 
 void Part::forget() {
@@ -81,10 +82,11 @@ void Part::forget() {
   ++step_mark_;
 }
 
-void Part::apply_pending(float scale) {
+void Part::apply_pending(float scale, const std::function<void(std::uint32_t)>& applied) {
   const auto size = tensor::size_of(type_);
   for (const auto block : touched_) {
     auto& state = blocks_[block];
+    const auto before = state.version;
     if (!state.row_touched.empty()) {
       const auto plane = plane_for_rows(block);
       ++state.updates;
@@ -101,6 +103,7 @@ void Part::apply_pending(float scale) {
     state.pending.clear();  // a block may be listed twice, if a worker was dropped
     state.added.clear();
     state.row_touched.clear();
+    if (state.version != before) applied(block);
   }
   forget();
 }
@@ -136,17 +139,46 @@ void Part::apply_rows(const RowSource& rows) {
   const auto count = row_bytes_ / tensor::size_of(type_);
   scratch_.resize(std::max<std::size_t>(scratch_.size(), count));
   for (std::size_t each = 0; each < rows.keys.size();) {
-    const auto block = static_cast<std::uint32_t>(rows.keys[each] * row_bytes_ / layout_.block_bytes);
+    const auto block =
+        static_cast<std::uint32_t>(rows.keys[each] * row_bytes_ / layout_.block_bytes);
     const auto plane = plane_for_rows(block);
     ++blocks_[block].updates;
-    for (; each < rows.keys.size() &&
-           rows.keys[each] * row_bytes_ / layout_.block_bytes == block;
+    for (; each < rows.keys.size() && rows.keys[each] * row_bytes_ / layout_.block_bytes == block;
          ++each) {
       add_to(scratch_.data(), true, rows.values + each * row_bytes_, count);
       update_row(block, plane, rows.keys[each], scratch_.data(), 1);
     }
     publish(block, plane);
   }
+}
+
+PartImage Part::empty_image() const {
+  PartImage image;
+  image.values.resize(layout_.bytes);
+  image.master.resize(master_.size());
+  for (int each = 0; each < 2; ++each) image.states[each].resize(states_[each].size());
+  return image;
+}
+
+PartImage Part::image() const {
+  auto image = empty_image();
+  for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+    std::memcpy(image.values.data() + block * layout_.block_bytes,
+                plane_data(block, blocks_[block].plane), layout_.bytes_of(block));
+    image.time = std::max(image.time, blocks_[block].updates);
+  }
+  image.master = master_;
+  for (int each = 0; each < 2; ++each) image.states[each] = states_[each];
+  return image;
+}
+
+void Part::restore(PartImage image) {
+  for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
+    assign(block, image.values.data() + block * layout_.block_bytes);
+    blocks_[block].updates = image.time;
+  }
+  master_ = std::move(image.master);
+  for (int each = 0; each < 2; ++each) states_[each] = std::move(image.states[each]);
 }
 
 }  // namespace ferry::ps

@@ -1,16 +1,12 @@
 #include <chrono>
 
-#include "ferry/base/log.h"
 #include "ferry/ps/rpc_internal.h"
 
 namespace ferry::ps {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr milliseconds kLook{10};    // between two looks for newcomers
-constexpr seconds kOpen{5};          // to open a mailbox
 constexpr seconds kAnswer{10};       // to send an answer
 constexpr std::size_t kText = 4096;  // of an error
 
@@ -46,8 +42,8 @@ Result<std::unique_ptr<RpcClient>> RpcClient::connect(fabric::Device& device,
   auto channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
   std::unique_ptr<RpcClient> client(new RpcClient(device, std::move(channel)));
   client->room_.emplace(FERRY_TRY(transfer::MailRoom::open(device, room_options())));
-  client->box_.emplace(FERRY_TRY(transfer::Mailbox::open(*client->room_, device, client->channel_,
-                                                         box_options(), deadline)));
+  client->box_.emplace(FERRY_TRY(
+      transfer::Mailbox::open(*client->room_, device, client->channel_, box_options(), deadline)));
   return client;
 }
 
@@ -82,81 +78,22 @@ Result<std::unique_ptr<RpcServer>> RpcServer::open(const fabric::Options& option
                                                    Handler& handler) {
   auto device = FERRY_TRY(fabric::Device::open(options));
   std::unique_ptr<RpcServer> server(new RpcServer(std::move(device), handler));
-  server->room_.emplace(FERRY_TRY(transfer::MailRoom::open(server->device_, room_options())));
-  server->acceptor_ = std::thread([raw = server.get()] { raw->accept_all(); });
-  server->thread_ = std::thread([raw = server.get()] { raw->serve(); });
+  server->hub_ =
+      FERRY_TRY(transfer::MailHub::open(server->device_, room_options(), box_options(), *server));
   return server;
 }
 
-RpcServer::~RpcServer() {
-  stop_ = true;
-  device_.wake_waiters();
-  if (acceptor_.joinable()) acceptor_.join();
-  if (thread_.joinable()) thread_.join();
+void RpcServer::gone(std::uint64_t peer) {
+  peers_.erase(peer);
+  handler_.gone(peer);
 }
 
-void RpcServer::accept_all() {
-  for (std::uint64_t last = 0; !stop_;) {
-    auto channel = device_.accept(Deadline::after(milliseconds(100)));
-    if (!channel) continue;
-    auto peer = std::make_unique<Peer>();
-    peer->id = ++last;
-    peer->channel = std::move(*channel);
-    auto box = transfer::Mailbox::open(*room_, device_, peer->channel, box_options(),
-                                       Deadline::after(kOpen));
-    if (!box) {
-      logger().warn("a peer that joined said nothing sensible: {}", box.error().to_string());
-      continue;
-    }
-    peer->box.emplace(std::move(*box));
-    LockGuard<Mutex> guard(lock_);
-    newcomers_.push_back(std::move(peer));
-  }
-}
-
-void RpcServer::take_newcomers() {
-  LockGuard<Mutex> guard(lock_);
-  for (auto& peer : newcomers_) {
-    const auto id = peer->id;
-    peers_.emplace(id, std::move(peer));
-  }
-  newcomers_.clear();
-}
-
-void RpcServer::serve() {
-  std::vector<transfer::Mailbox*> boxes;
-  std::vector<Peer*> peers;
-  while (!stop_) {
-    take_newcomers();
-    boxes.clear();
-    peers.clear();
-    for (auto& [id, peer] : peers_) {
-      boxes.push_back(&*peer->box);
-      peers.push_back(peer.get());
-    }
-    if (boxes.empty()) {
-      std::this_thread::sleep_for(kLook);
-    } else if (auto ready = room_->wait_any(boxes, Deadline::after(kLook))) {
-      serve_one(*peers[*ready]);
-    }
-    handler_.tick();
-  }
-  peers_.clear();
-}
-
-void RpcServer::serve_one(Peer& peer) {
-  auto message = peer.box->receive(Deadline());
-  if (!message) {
-    if (message.error().code() == Code::kDeadlineExceeded) return;
-    const auto id = peer.id;
-    peers_.erase(id);
-    handler_.gone(id);
-    return;
-  }
-  const auto bytes = flat(*message);
-  (void)message->release();
+void RpcServer::arrived(const std::shared_ptr<Peer>& from, transfer::Message message) {
+  const auto bytes = flat(message);
+  (void)message.release();
+  peers_[from->id] = from;
   bootstrap::Decoder in(bytes);
-  Question question{.peer = peer.id, .id = in.u64()};
+  Question question{.peer = from->id, .id = in.u64()};
   question.what = static_cast<Ask>(in.u32());
   if (!in.ok()) return reply(question, fail(Code::kInvalidArgument, "a question that is none"));
   auto answer = handler_.asked(question, in);
@@ -173,8 +110,8 @@ void RpcServer::reply(const Question& question, const Result<Bytes>& answer) {
   if (answer)
     out.raw(*answer);
   else
-    out.raw(std::as_bytes(std::span(answer.error().message())).first(
-        std::min(answer.error().message().size(), kText)));
+    out.raw(std::as_bytes(std::span(answer.error().message()))
+                .first(std::min(answer.error().message().size(), kText)));
   // A peer that does not take its answer is found to be gone by the next look at it.
   (void)peer->second->box->send_and_wait(bytes, Deadline::after(kAnswer));
 }

@@ -1,18 +1,15 @@
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
 #include "ferry/ps/messages_internal.h"
-#include "ferry/transfer/mailbox.h"
+#include "ferry/transfer/mail_hub.h"
 
 namespace ferry::ps {
 
@@ -23,8 +20,7 @@ fabric::Options control_options(const fabric::Options& data);
 class RpcClient {
  public:
   static Result<std::unique_ptr<RpcClient>> connect(fabric::Device& device,
-                                                    const std::string& endpoint,
-                                                    Deadline deadline);
+                                                    const std::string& endpoint, Deadline deadline);
   // What the peer answered, or the error it named. kUnavailable if it is gone. An answer that comes
   // after the deadline is thrown away.
   Result<Bytes> call(Ask what, const Bytes& body, Deadline deadline);
@@ -45,7 +41,7 @@ class RpcClient {
 
 // Answers many peers on one thread. A question may be answered later, with reply(), by the same
 // thread.
-class RpcServer {
+class RpcServer final : transfer::MailHub::Handler {
  public:
   // Which peer, and which of its questions.
   struct Question {
@@ -66,36 +62,23 @@ class RpcServer {
   };
 
   static Result<std::unique_ptr<RpcServer>> open(const fabric::Options& options, Handler& handler);
-  // Stops, and waits for the thread.
-  ~RpcServer();
 
   std::string endpoint() const { return device_.endpoint(); }
-  fabric::Device& device() { return device_; }
   // Only from the handler's calls.
   void reply(const Question& question, const Result<Bytes>& answer);
 
  private:
-  struct Peer {
-    std::uint64_t id = 0;
-    fabric::Channel channel;
-    std::optional<transfer::Mailbox> box;
-  };
+  using Peer = transfer::MailHub::Peer;
   RpcServer(fabric::Device device, Handler& handler)
       : device_(std::move(device)), handler_(handler) {}
-  void accept_all();
-  void serve();
-  void take_newcomers();
-  void serve_one(Peer& peer);
+  void arrived(const std::shared_ptr<Peer>& from, transfer::Message message) override;
+  void gone(std::uint64_t peer) override;
+  void tick() override { handler_.tick(); }
 
   fabric::Device device_;
   Handler& handler_;
-  std::optional<transfer::MailRoom> room_;
-  std::map<std::uint64_t, std::unique_ptr<Peer>> peers_;
-  Mutex lock_;
-  std::vector<std::unique_ptr<Peer>> newcomers_ FERRY_GUARDED_BY(lock_);
-  std::atomic<bool> stop_{false};
-  std::thread acceptor_;
-  std::thread thread_;
+  std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // that have asked something
+  std::unique_ptr<transfer::MailHub> hub_;                // stops first
 };
 
 }  // namespace ferry::ps

@@ -98,7 +98,8 @@ void Scheduler::Core::settle(std::uint32_t rank) {
   bootstrap::Encoder(verdict).u32(rank).u64(through).u32(folded > through ? ++last_attempt_ : 0);
   for (auto& server : servers_) {
     const auto answer = ask_server(server, Ask::kSettle, verdict);
-    if (!answer) logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
+    if (!answer)
+      logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
   }
 }
 
@@ -112,10 +113,10 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   if (!died || dead_ <= job_.most_dead)
     settle(rank);
   else
-    fail_job(Error(Code::kAborted,
-                   fmt::format("{} workers have died, {} may; the job has ended", dead_,
-                               job_.most_dead),
-                   0, __FILE__, __LINE__));
+    fail_job(
+        Error(Code::kAborted,
+              fmt::format("{} workers have died, {} may; the job has ended", dead_, job_.most_dead),
+              0, __FILE__, __LINE__));
   forget_tensors_of(workers_[rank].peer);
   look_at_barrier();
   const bool over = std::all_of(workers_.begin(), workers_.end(),
@@ -158,10 +159,10 @@ void Scheduler::Core::gone(std::uint64_t peer) {
       over = end_.has_value();
     }
     if (!over)
-      fail_job(Error(Code::kAborted,
-                     fmt::format("the server at {} is gone, and its blocks with it",
-                                 server.place.data),
-                     0, __FILE__, __LINE__));
+      fail_job(
+          Error(Code::kAborted,
+                fmt::format("the server at {} is gone, and its blocks with it", server.place.data),
+                0, __FILE__, __LINE__));
   }
 }
 

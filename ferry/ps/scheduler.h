@@ -14,6 +14,9 @@ namespace ferry::ps {
 struct SchedulerOptions {
   JobOptions job{};
   fabric::Options device{};  // where it listens, the secret, patience; it is reached over tcp
+  // The job begins with the newest whole snapshot of this folder, if there is one. The number of
+  // servers may be another. Workers and servers see the same files.
+  std::string restore{};
 };
 
 struct SchedulerStats {

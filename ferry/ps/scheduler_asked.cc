@@ -25,6 +25,8 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       return FERRY_TRY(tensor_there(body));
     case Ask::kNames:
       return FERRY_TRY(names());
+    case Ask::kSnapshot:
+      return FERRY_TRY(snapshot(body));
     case Ask::kBarrier:
       return barrier(question);
     case Ask::kMembers:
@@ -74,6 +76,10 @@ Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
     std::size_t shards = 0;
     for (const auto& server : servers_) shards += server.place.shards;
     placement_.emplace(shards);
+    if (auto restored = restore(); !restored) {
+      fail_job(restored.error());
+      return tl::unexpected<Error>(restored.error());
+    }
     for (const auto& waiting : std::exchange(joining_, {}))
       control_->reply(waiting.question, welcome(waiting.question.peer, waiting.wanted));
   }

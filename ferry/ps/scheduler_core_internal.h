@@ -55,6 +55,8 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::optional<Bytes> show(const RpcServer::Question& question, TensorAt& tensor);
   Result<Bytes> tensor_there(bootstrap::Decoder& in);
   void forget_tensors_of(std::uint64_t peer);
+  Result<Bytes> snapshot(bootstrap::Decoder& in);
+  Status restore();
   void drop(const TensorInfo& info);
   Result<std::optional<Bytes>> barrier(const RpcServer::Question& question);
   Result<Bytes> members() const;

@@ -61,6 +61,11 @@ Server::Core::~Core() {
   for (auto& [id, parts] : tensors_)
     for (auto& at : parts)
       for (std::uint32_t rank = 0; rank < job_.workers; ++rank) at.part->clear_seat(rank);
+  // No send reads from parts any more.
+  {
+    LockGuard<Mutex> guard(lock_);
+    for (auto& channel : channels_) channel->close();
+  }
   shards_.clear();
   if (acceptor_.joinable()) acceptor_.join();
 }

@@ -11,9 +11,9 @@
 namespace ferry::ps {
 
 struct ServerOptions {
-  std::string scheduler;          // its endpoint
-  fabric::Options device{};       // of the data; control messages use tcp at the same address
-  std::uint32_t shards = 1;       // threads that own blocks
+  std::string scheduler;           // its endpoint
+  fabric::Options device{};        // of the data; control messages use tcp at the same address
+  std::uint32_t shards = 1;        // threads that own blocks
   std::uint64_t memory_bytes = 0;  // most that tensors may take; 0: half of the machine's
   std::map<std::string, UpdateFunction> functions{};  // for Update::function
 };

@@ -20,6 +20,12 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(open_tensor(body));
     case Ask::kGrant:
       return FERRY_TRY(map_memory(body));
+    case Ask::kSave:
+      return FERRY_TRY(save(body));
+    case Ask::kRestore:
+      return FERRY_TRY(restore(body));
+    case Ask::kLanding:
+      return FERRY_TRY(add_landing(body));
     case Ask::kFreeze:
       return FERRY_TRY(freeze(body));
     case Ask::kSettle:
@@ -34,8 +40,7 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
 
 Result<std::uint32_t> Server::Core::get_rank(bootstrap::Decoder& in) const {
   const auto rank = in.u32();
-  if (rank >= job_.workers)
-    return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
+  if (rank >= job_.workers) return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
   return rank;
 }
 
@@ -56,7 +61,10 @@ Status Server::Core::create_part(const TensorInfo& info, std::uint32_t run,
     return fail(Code::kResourceExhausted,
                 "server {} has no memory for {} bytes of tensor '{}' (three versions): {}", index_,
                 info.runs[run].bytes, info.name, made.error().message());
-  PartAt at{.shard = info.runs[run].shard - first_shard_, .run = run, .part = made->get()};
+  PartAt at{.shard = info.runs[run].shard - first_shard_,
+            .run = run,
+            .offset = info.runs[run].offset,
+            .part = made->get()};
   at.table = FERRY_TRY(data_->grant((*made)->table(), fabric::Rights::kRead));
   at.seats = FERRY_TRY(data_->grant((*made)->seats(), fabric::Rights::kReadWrite));
   auto& shard = *shards_[at.shard];
@@ -76,6 +84,11 @@ void Server::Core::remove(std::vector<PartAt>& parts) {
 Result<Bytes> Server::Core::create(bootstrap::Decoder& in) {
   const auto info = FERRY_TRY(get_tensor(in));
   FERRY_TRY(in.finish("a tensor to be made"));
+  FERRY_TRY(make(info));
+  return Bytes();
+}
+
+Status Server::Core::make(const TensorInfo& info) {
   auto& parts = tensors_[info.id];
   for (std::uint32_t run = 0; run < info.runs.size(); ++run) {
     const auto shard = info.runs[run].shard;
@@ -84,10 +97,11 @@ Result<Bytes> Server::Core::create(bootstrap::Decoder& in) {
     if (made) continue;
     remove(parts);
     tensors_.erase(info.id);
-    return tl::unexpected<Error>(made.error());
+    return made;
   }
+  infos_[info.id] = info;
   tensor_count_ = tensors_.size();
-  return Bytes();
+  return {};
 }
 
 Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
@@ -96,6 +110,7 @@ Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
   if (const auto found = tensors_.find(id); found != tensors_.end()) {
     remove(found->second);
     tensors_.erase(found);
+    infos_.erase(id);
   }
   tensor_count_ = tensors_.size();
   return Bytes();
@@ -118,8 +133,7 @@ Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
     auto& shard = *shards_[each];
     Result<ShardPlace> place;
     shard.run([&] {
-      place = shard.attach(rank, *channel,
-                           {words, (line + std::uint64_t{each}) * kWordsBytes});
+      place = shard.attach(rank, *channel, {words, (line + std::uint64_t{each}) * kWordsBytes});
     });
     put(out, FERRY_TRY(std::move(place)));
   }
@@ -133,7 +147,8 @@ Result<Bytes> Server::Core::open_tensor(bootstrap::Decoder& in) {
   Bytes answer;
   bootstrap::Encoder out(answer);
   const auto found = tensors_.find(id);
-  if (found == tensors_.end()) return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
   for (const auto& at : found->second)
     put(out, PartPlace{at.run, at.number, at.table, at.seats, workers_[rank].nonce});
   return answer;
@@ -144,13 +159,29 @@ Result<Bytes> Server::Core::map_memory(bootstrap::Decoder& in) {
   const auto region = FERRY_TRY(get_region(in));
   FERRY_TRY(in.finish("memory of a worker"));
   auto* channel = workers_[rank].channel;
-  if (channel == nullptr) return fail(Code::kFailedPrecondition, "worker {} has not attached", rank);
+  if (channel == nullptr)
+    return fail(Code::kFailedPrecondition, "worker {} has not attached", rank);
   const auto mapped = channel->map(region);
   if (mapped)
     for (auto& shard : shards_) shard->run([&] { shard->add_memory(rank, *mapped); });
   Bytes answer;
   bootstrap::Encoder(answer).u8(mapped ? 1 : 0);
   return answer;
+}
+
+Result<Bytes> Server::Core::add_landing(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  const auto id = in.u32();
+  const auto region = FERRY_TRY(get_region(in));
+  FERRY_TRY(in.finish("memory for a tensor"));
+  const auto found = tensors_.find(id);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
+  for (const auto& at : found->second) {
+    auto& shard = *shards_[at.shard];
+    shard.run([&] { shard.add_landing(rank, at.number, {region, at.offset}); });
+  }
+  return Bytes();
 }
 
 Result<Bytes> Server::Core::freeze(bootstrap::Decoder& in) {

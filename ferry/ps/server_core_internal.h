@@ -31,6 +31,7 @@ class Server::Core final : public RpcServer::Handler {
     std::uint32_t shard = 0;  // of this server
     std::uint32_t number = 0;
     std::uint32_t run = 0;
+    std::uint64_t offset = 0;  // in bytes of the tensor
     Part* part = nullptr;
     fabric::RemoteRegion table{};
     fabric::RemoteRegion seats{};
@@ -44,12 +45,16 @@ class Server::Core final : public RpcServer::Handler {
   void accept_data();
   Result<fabric::Channel*> channel_of(const fabric::DeviceId& device);
   Result<Bytes> create(bootstrap::Decoder& in);
+  Status make(const TensorInfo& info);
   Status create_part(const TensorInfo& info, std::uint32_t run, std::vector<PartAt>& parts);
   void remove(std::vector<PartAt>& parts);
   Result<Bytes> drop(bootstrap::Decoder& in);
+  Result<Bytes> save(bootstrap::Decoder& in);
+  Result<Bytes> restore(bootstrap::Decoder& in);
   Result<Bytes> attach(bootstrap::Decoder& in);
   Result<Bytes> open_tensor(bootstrap::Decoder& in);
   Result<Bytes> map_memory(bootstrap::Decoder& in);
+  Result<Bytes> add_landing(bootstrap::Decoder& in);
   Result<Bytes> freeze(bootstrap::Decoder& in);
   Result<Bytes> settle(bootstrap::Decoder& in);
   Result<Bytes> stop(bootstrap::Decoder& in);
@@ -62,6 +67,7 @@ class Server::Core final : public RpcServer::Handler {
   std::optional<fabric::Device> data_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::map<std::uint32_t, std::vector<PartAt>> tensors_;
+  std::map<std::uint32_t, TensorInfo> infos_;
   std::vector<WorkerAt> workers_;
   std::uint32_t first_shard_ = 0;  // of this server, counted over all
 

@@ -77,13 +77,13 @@ bool Shard::serve(Link& link) {
     if (!fabric::flag_reached(at + Entry::kBody, link.taken + 1)) break;
     Entry entry;
     std::memcpy(&entry, at, sizeof(entry));
-    const auto outcome =
-        entry.number == link.taken + 1 ? take(link, entry) : Outcome::kBreach;
+    const auto outcome = entry.number == link.taken + 1 ? take(link, entry) : Outcome::kBreach;
     link.waits = outcome == Outcome::kLater;
     if (link.waits) break;
     if (outcome == Outcome::kBreach) {
-      logger().error("worker {} asked for what cannot be (operation {}, part {}); not heard any more",
-                     link.rank, static_cast<std::uint32_t>(entry.operation), entry.part);
+      logger().error(
+          "worker {} asked for what cannot be (operation {}, part {}); not heard any more",
+          link.rank, static_cast<std::uint32_t>(entry.operation), entry.part);
       ++stats_.breaches;
       link.frozen = true;
       break;
@@ -171,6 +171,12 @@ Shard::Outcome Shard::take_push(Link& link, const Entry& entry) {
       part.pend(block, source);
   }
   if (in_slot) used_slot(link, waits ? Kept{entry.part, entry.first} : Kept{});
+  const auto landing = link.landings.find(entry.part);
+  if (!in_slot || entry.offset == 0 || landing == link.landings.end()) return Outcome::kTaken;
+  if (waits)
+    link.wants.insert(entry.part);
+  else
+    part.send_back(entry.first, *link.channel, landing->second);
   return Outcome::kTaken;
 }
 

@@ -4,7 +4,9 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -39,9 +41,11 @@ class Shard {
   Result<ShardPlace> attach(std::uint32_t rank, fabric::Channel& channel,
                             const fabric::RemoteAt& words);
   void add_memory(std::uint32_t rank, std::span<const std::byte> memory);
+  // Where the worker wants what it asks to have sent back.
+  void add_landing(std::uint32_t rank, std::uint32_t part, const fabric::RemoteAt& at);
   // Parts are numbered in the order in which they come; a dropped one keeps its number.
   std::uint32_t add(std::unique_ptr<Part> part);
-  void remove(std::uint32_t part) { parts_[part].reset(); }
+  void remove(std::uint32_t part);
   Part& part(std::uint32_t number) { return *parts_[number]; }
 
   struct Frozen {
@@ -52,6 +56,9 @@ class Shard {
   // `attempt` other than 0: the open step begins anew, under that number.
   void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
   void abort();
+  std::uint64_t clock() const { return clock_; }
+  // Whether workers have pushed something that is not applied yet.
+  bool at_rest() const;
   const ShardStats& stats() const { return stats_; }
 
  private:
@@ -68,6 +75,8 @@ class Shard {
     fabric::RemoteAt words{fabric::RemoteRegion{}};
     fabric::Region ring;
     std::vector<std::span<const std::byte>> memories;
+    std::map<std::uint32_t, fabric::RemoteAt> landings;  // by part
+    std::set<std::uint32_t> wants;                       // parts, in the open step
     std::uint64_t taken = 0;
     std::uint64_t slots = 0;
     std::uint64_t told_landed = 0;
@@ -107,6 +116,7 @@ class Shard {
   void go_on();
   void begin_anew(std::uint32_t attempt);
   void move_clock();
+  void send_back(std::uint32_t part, std::uint32_t block);
   void tell(Link& link);
   void tell_word(Link& link, std::size_t word, std::uint64_t value) const;
 

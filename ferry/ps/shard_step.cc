@@ -27,6 +27,15 @@ void Shard::add_memory(std::uint32_t rank, std::span<const std::byte> memory) {
   if (links_[rank] != nullptr) links_[rank]->memories.push_back(memory);
 }
 
+void Shard::add_landing(std::uint32_t rank, std::uint32_t part, const fabric::RemoteAt& at) {
+  if (links_[rank] != nullptr) links_[rank]->landings.insert_or_assign(part, at);
+}
+
+void Shard::remove(std::uint32_t part) {
+  parts_[part]->drain();
+  parts_[part].reset();
+}
+
 std::uint32_t Shard::add(std::unique_ptr<Part> part) {
   parts_.push_back(std::move(part));
   return static_cast<std::uint32_t>(parts_.size() - 1);
@@ -76,17 +85,25 @@ void Shard::apply_step() {
   const auto members = std::count_if(members_.begin(), members_.end(),
                                      [&](const auto& each) { return each.through > clock_; });
   const float scale = job_.mean ? 1.0F / static_cast<float>(members) : 1.0F;
-  for (auto& part : parts_)
-    if (part != nullptr) part->apply_pending(scale);
+  for (std::uint32_t part = 0; part < parts_.size(); ++part)
+    if (parts_[part] != nullptr)
+      parts_[part]->apply_pending(scale, [&](std::uint32_t block) { send_back(part, block); });
   ++clock_;
   ++stats_.steps;
   for (auto& link : links_) {
     if (link == nullptr) continue;
     link->slots += link->kept.size();
     link->kept.clear();
+    link->wants.clear();
     link->told_slots = link->slots;  // the clock says so
     if (!link->frozen) tell_word(*link, offsetof(Words, clock), clock_);
   }
+}
+
+void Shard::send_back(std::uint32_t part, std::uint32_t block) {
+  for (auto& link : links_)
+    if (link != nullptr && !link->frozen && link->wants.contains(part))
+      parts_[part]->send_back(block, *link->channel, link->landings.at(part));
 }
 
 // Without steps in common: the smallest step that all who are there have ended.
@@ -126,9 +143,8 @@ Shard::Frozen Shard::freeze(std::uint32_t rank) {
   auto& link = links_[rank];
   if (link != nullptr) link->frozen = true;
   Frozen frozen{.ended = members_[rank].ended};
-  if (std::any_of(parts_.begin(), parts_.end(), [&](const auto& part) {
-        return part != nullptr && part->folded(rank);
-      }))
+  if (std::any_of(parts_.begin(), parts_.end(),
+                  [&](const auto& part) { return part != nullptr && part->folded(rank); }))
     frozen.folded = clock_ + 1;
   return frozen;
 }
@@ -172,8 +188,14 @@ void Shard::begin_anew(std::uint32_t attempt) {
     if (link == nullptr) continue;
     link->slots += link->kept.size();
     link->kept.clear();
+    link->wants.clear();
     if (!link->frozen) tell_word(*link, offsetof(Words, redo), attempt_);
   }
+}
+
+bool Shard::at_rest() const {
+  return std::none_of(parts_.begin(), parts_.end(),
+                      [](const auto& part) { return part != nullptr && part->pending(); });
 }
 
 void Shard::abort() {

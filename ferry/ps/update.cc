@@ -1,5 +1,7 @@
 #include "ferry/ps/update.h"
 
+#include <cstring>
+
 #include "ferry/math/optimize.h"
 
 namespace ferry::ps {
@@ -39,6 +41,9 @@ void apply_update(const Update& update, const UpdateFunction* function, const Up
   const auto n = call.count;
   switch (update.kind) {
     case UpdateKind::kAssign:
+      // What is no number arrives as it is, too.
+      if (call.gradient.sources.size() == 1 && call.gradient.scale == 1)
+        return (void)std::memmove(call.updated, call.gradient.sources[0], n * sizeof(float));
       return math::sum(call.gradient, call.updated, n);
     case UpdateKind::kSum:  // w - (-1) * g is w + g, to the bit
       return math::sgd(call.weights, call.updated, call.gradient, -1.0F, n);
@@ -50,10 +55,10 @@ void apply_update(const Update& update, const UpdateFunction* function, const Up
                             {static_cast<float>(update.rate), static_cast<float>(update.momentum)},
                             n);
     case UpdateKind::kAdam:
-      return math::adam(call.weights, call.updated, call.state[0], call.state[1], call.gradient,
-                        {update.rate, update.beta1, update.beta2, update.epsilon,
-                         static_cast<double>(call.time)},
-                        n);
+      return math::adam(
+          call.weights, call.updated, call.state[0], call.state[1], call.gradient,
+          {update.rate, update.beta1, update.beta2, update.epsilon, static_cast<double>(call.time)},
+          n);
     case UpdateKind::kFunction:
       return (*function)(call);
   }

@@ -40,9 +40,9 @@ struct Update {
 struct UpdateCall {
   const float* weights = nullptr;
   float* updated = nullptr;
-  math::Parts gradient;          // stands for their sum: see math::sum()
+  math::Parts gradient;           // stands for their sum: see math::sum()
   std::array<float*, 2> state{};  // as many as Update::states()
-  std::uint64_t time = 1;        // how often this block was updated, this time included
+  std::uint64_t time = 1;         // how often this block was updated, this time included
   std::size_t count = 0;
 };
 

@@ -63,13 +63,14 @@ Status Worker::pull_rows(Parameter parameter, std::span<const std::uint64_t> row
 }
 Result<Pulled> Worker::push_pull(Parameter parameter, std::span<const std::byte> gradient,
                                  Deadline deadline) {
-  FERRY_TRY(core_->push(parameter, gradient, deadline));
-  FERRY_TRY(core_->end_step(deadline));
-  return core_->pull(parameter, deadline);
+  return core_->push_pull(parameter, gradient, deadline);
 }
 Status Worker::barrier(Deadline deadline) { return core_->barrier(deadline); }
 Result<std::vector<std::uint32_t>> Worker::members(Deadline deadline) {
   return core_->members(deadline);
+}
+Result<std::string> Worker::snapshot(const std::string& folder, Deadline deadline) {
+  return core_->snapshot(folder, deadline);
 }
 Status Worker::leave(Deadline deadline) { return core_->leave(deadline); }
 WorkerStats Worker::stats() const { return core_->stats(); }
@@ -166,6 +167,17 @@ Result<std::vector<std::string>> WorkerCore::names(Deadline deadline) {
   return names;
 }
 
+Result<std::string> WorkerCore::snapshot(const std::string& folder, Deadline deadline) {
+  FERRY_TRY(flush(deadline));
+  Bytes wish;
+  bootstrap::Encoder(wish).string(folder);
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kSnapshot, wish, deadline));
+  bootstrap::Decoder in(answer);
+  auto path = std::string(in.string(kMostPath));
+  FERRY_TRY(in.finish("a snapshot's path"));
+  return path;
+}
+
 Result<std::vector<std::uint32_t>> WorkerCore::members(Deadline deadline) {
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kMembers, {}, deadline));
   bootstrap::Decoder in(answer);
@@ -195,8 +207,8 @@ Result<Parameter> WorkerCore::init(std::string_view name, const tensor::Spec& sp
   const auto bytes = FERRY_TRY(spec.bytes());
   if (bytes == 0) return fail(Code::kInvalidArgument, "tensor '{}' has no elements", name);
   if (!values.empty() && values.size() != bytes)
-    return fail(Code::kInvalidArgument, "tensor '{}' is {}, which has {} bytes; {} were given", name,
-                spec.to_string(), bytes, values.size());
+    return fail(Code::kInvalidArgument, "tensor '{}' is {}, which has {} bytes; {} were given",
+                name, spec.to_string(), bytes, values.size());
   Bytes wish;
   bootstrap::Encoder out(wish);
   out.string(name);
@@ -275,11 +287,11 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
                           Deadline deadline) {
   Bytes zeros;
   if (values.empty()) zeros.resize(tensors_[parameter].bytes);
-  FERRY_TRY(post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, deadline));
+  FERRY_TRY(
+      post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
   const auto taken = [this] {
-    return std::all_of(shards_.begin(), shards_.end(), [](const ShardLink& link) {
-      return link.landed() >= link.posted;
-    });
+    return std::all_of(shards_.begin(), shards_.end(),
+                       [](const ShardLink& link) { return link.landed() >= link.posted; });
   };
   return wait_for(taken, deadline, "first values of a tensor to be taken");
 }
@@ -316,9 +328,8 @@ Status WorkerCore::lost() const {
 }
 
 bool WorkerCore::stirred() const {
-  return !again_ && std::any_of(shards_.begin(), shards_.end(), [this](const ShardLink& link) {
-           return link.redo() != attempt_;
-         });
+  return !again_ && std::any_of(shards_.begin(), shards_.end(),
+                                [this](const ShardLink& link) { return link.redo() != attempt_; });
 }
 
 Status WorkerCore::look_after(Deadline deadline) {

@@ -38,9 +38,10 @@ struct WorkerStats {
   std::uint64_t pushed_in_place = 0;  // parts that a server reads here
   std::uint64_t pushed_blocks = 0;    // blocks that went through the pool
   std::uint64_t pulls = 0;
-  std::uint64_t pulled_in_place = 0;  // parts that were leased
-  std::uint64_t pulled_copies = 0;    // parts that were copied or read
-  std::uint64_t torn_reads = 0;       // blocks that were read again
+  std::uint64_t pulled_in_place = 0;   // parts that were leased
+  std::uint64_t pulled_copies = 0;     // parts that were copied or read
+  std::uint64_t pulled_with_push = 0;  // tensors that servers sent back on their own
+  std::uint64_t torn_reads = 0;        // blocks that were read again
   std::uint64_t not_finite = 0;
   std::uint64_t begun_anew = 0;  // steps that were pushed once more because somebody died
 };
@@ -135,7 +136,8 @@ class Worker {
   Status pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline);
   Status pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<std::byte> out, Deadline deadline);
-  // push(), end_step() and pull() in one.
+  // push(), end_step() and pull() in one; what comes back is good until the next one of this
+  // tensor.
   Result<Pulled> push_pull(Parameter parameter, std::span<const std::byte> gradient,
                            Deadline deadline);
 
@@ -143,6 +145,10 @@ class Worker {
   Status barrier(Deadline deadline);
   // The ranks of those who are there: how to share the data from now on.
   Result<std::vector<std::uint32_t>> members(Deadline deadline);
+  // Servers save what they have to a folder that all of them see: the path of the snapshot. All
+  // workers are at rest meanwhile, at a barrier say: kFailedPrecondition if a step is open.
+  // kResourceExhausted for a full disk; earlier snapshots stay.
+  Result<std::string> snapshot(const std::string& folder, Deadline deadline);
   // Waits for what was pushed, and leaves the job.
   Status leave(Deadline deadline);
   WorkerStats stats() const;

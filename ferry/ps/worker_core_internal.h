@@ -56,9 +56,10 @@ struct TensorLink {
   TensorInfo info;
   std::uint64_t bytes = 0;
   std::uint64_t row_bytes = 0;
-  std::vector<PartLink> parts;  // by offset
-  std::uint64_t pushed_in = 0;  // the last step in which it was pushed
+  std::vector<PartLink> parts;                  // by offset
+  std::uint64_t pushed_in = 0;                  // the last step in which it was pushed
   std::shared_ptr<std::vector<std::byte>> own;  // for pulls that are not in place
+  fabric::Region landing;                       // where servers send what was asked to come back
 };
 
 struct ServerLink {
@@ -76,10 +77,11 @@ struct Memory {
 // What was pushed in the step, in case it has to be pushed again.
 struct Pushed {
   Parameter parameter = 0;
-  std::span<const std::byte> gradient;           // dense
+  std::span<const std::byte> gradient;                 // dense
   std::shared_ptr<const std::vector<std::byte>> rows;  // a payload for one slot
   std::uint32_t part = 0;
   std::uint64_t count = 0;
+  bool back = false;  // the new values are to be sent back
 };
 
 class WorkerCore {
@@ -94,17 +96,21 @@ class WorkerCore {
   Result<std::vector<std::string>> names(Deadline deadline);
   Result<TensorLink*> tensor(Parameter parameter);
   Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
-  Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
+  Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
+              bool back = false);
   Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<const std::byte> values, Deadline deadline);
   Status end_step(Deadline deadline);
   Status flush(Deadline deadline);
   Result<Pulled> pull(Parameter parameter, Deadline deadline);
+  Result<Pulled> push_pull(Parameter parameter, std::span<const std::byte> gradient,
+                           Deadline deadline);
   Status pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline);
   Status pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<std::byte> out, Deadline deadline);
   Status barrier(Deadline deadline);
   Result<std::vector<std::uint32_t>> members(Deadline deadline);
+  Result<std::string> snapshot(const std::string& folder, Deadline deadline);
   Status leave(Deadline deadline);
   Status let_go(Parameter parameter, std::span<const std::uint32_t> parts);
 
@@ -137,6 +143,7 @@ class WorkerCore {
 
   Status check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient);
   Status begin_push(TensorLink& tensor, Deadline deadline);
+  Status make_landing(TensorLink& tensor, Deadline deadline);
   // Waits until an entry, and its payload if that goes through a slot, can be posted.
   Status make_room(ShardLink& link, bool slot, Deadline deadline);
   bool has_room(ShardLink& link, bool slot) const;
@@ -145,7 +152,7 @@ class WorkerCore {
   // These stop, and say that all is well, when the step was begun anew while they waited: then
   // push_again() has pushed everything.
   Status post_dense(Parameter parameter, Operation operation, std::span<const std::byte> values,
-                    Deadline deadline);
+                    bool back, Deadline deadline);
   Status post_rows(const Pushed& rows, Deadline deadline);
   Status post_end(Deadline deadline);
   const Memory* memory_of(std::span<const std::byte> bytes) const;

@@ -93,8 +93,8 @@ bool WorkerCore::look(const PartLink& part, std::uint32_t block, std::uint64_t& 
     current = load_word(part.mapped, head);
     const auto plane = Head::plane_of(current);
     if (plane >= kPlanes) return false;
-    const auto stamp = load_word(part.mapped, head + offsetof(Head, stamps) + 8 * plane,
-                                 __ATOMIC_SEQ_CST);
+    const auto stamp =
+        load_word(part.mapped, head + offsetof(Head, stamps) + 8 * plane, __ATOMIC_SEQ_CST);
     if (stamp == Head::version_of(current)) return true;
     cpu_relax();
   }
@@ -126,7 +126,8 @@ Result<bool> WorkerCore::lease(PartLink& part, std::vector<View>& views) const {
       if (block > 0 && views.back().bytes.data() + views.back().bytes.size() == data)
         views.back().bytes = {views.back().bytes.data(), views.back().bytes.size() + bytes};
       else
-        views.push_back({part.run.offset + block * part.layout.block_bytes, {data, bytes},
+        views.push_back({part.run.offset + block * part.layout.block_bytes,
+                         {data, bytes},
                          Head::version_of(current)});
     }
     word_at(seat(part, kHeld), kEnd).store(epoch);
@@ -229,9 +230,9 @@ Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadli
 }
 
 std::uint32_t WorkerCore::part_at(const TensorLink& tensor, std::uint64_t offset) {
-  const auto after = std::upper_bound(
-      tensor.parts.begin(), tensor.parts.end(), offset,
-      [](std::uint64_t at, const PartLink& part) { return at < part.run.offset; });
+  const auto after =
+      std::upper_bound(tensor.parts.begin(), tensor.parts.end(), offset,
+                       [](std::uint64_t at, const PartLink& part) { return at < part.run.offset; });
   return static_cast<std::uint32_t>(after - tensor.parts.begin() - 1);
 }
 

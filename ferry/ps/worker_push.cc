@@ -58,8 +58,8 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
   return {};
 }
 
-Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient,
-                        Deadline deadline) {
+Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
+                        bool back) {
   auto& to = *FERRY_TRY(tensor(parameter));
   if (gradient.size() != to.bytes)
     return fail(Code::kInvalidArgument, "'{}' is {}, which has {} bytes; the gradient has {}",
@@ -67,8 +67,10 @@ Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient
   FERRY_TRY(check_gradient(to, gradient));
   FERRY_TRY(begin_push(to, deadline));
   ++stats_.pushes;
-  if (sync()) pushed_.push_back({.parameter = parameter, .gradient = gradient, .rows = nullptr});
-  return post_dense(parameter, Operation::kPush, gradient, deadline);
+  if (sync())
+    pushed_.push_back(
+        {.parameter = parameter, .gradient = gradient, .rows = nullptr, .back = back});
+  return post_dense(parameter, Operation::kPush, gradient, back, deadline);
 }
 
 Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
@@ -95,8 +97,7 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
   std::vector<Pushed> payloads;
   for (std::uint32_t part = 0; part < by_part.size(); ++part) {
     auto& mine = by_part[part];
-    std::stable_sort(mine.begin(), mine.end(),
-                     [&](auto a, auto b) { return rows[a] < rows[b]; });
+    std::stable_sort(mine.begin(), mine.end(), [&](auto a, auto b) { return rows[a] < rows[b]; });
     const auto first_row = to.parts[part].run.offset / row_bytes;
     for (std::size_t begin = 0; begin < mine.size(); begin += most) {
       const auto count = std::min<std::size_t>(most, mine.size() - begin);
@@ -108,7 +109,7 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
         std::memcpy(payload->data() + count * sizeof(key) + each * row_bytes,
                     values.data() + from * row_bytes, row_bytes);
       }
-      payloads.push_back({parameter, {}, std::move(payload), part, count});
+      payloads.push_back({parameter, {}, std::move(payload), part, count, false});
     }
   }
   const auto begun = attempt_;
@@ -133,8 +134,7 @@ bool WorkerCore::has_room(ShardLink& link, bool slot) const {
     link.in_slots.pop_front();
     ++link.slots_back;
   }
-  return link.posted - landed < kRingEntries &&
-         (!slot || link.in_slots.size() < slots_each(job_));
+  return link.posted - landed < kRingEntries && (!slot || link.in_slots.size() < slots_each(job_));
 }
 
 Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
@@ -180,17 +180,17 @@ const Memory* WorkerCore::memory_of(std::span<const std::byte> bytes) const {
 }
 
 Status WorkerCore::post_dense(Parameter parameter, Operation operation,
-                              std::span<const std::byte> values, Deadline deadline) {
+                              std::span<const std::byte> values, bool back, Deadline deadline) {
   auto& to = tensors_[parameter];
   const auto begun = attempt_;
   const auto* memory = memory_of(values);
   std::uint32_t most = 0;
   const auto entry_of = [&](const PartLink& part) {
-    return Entry{.operation = operation, .part = part.number, .attempt = attempt_, .step = pushing_};
+    return Entry{
+        .operation = operation, .part = part.number, .attempt = attempt_, .step = pushing_};
   };
   const auto in_place = [&](const PartLink& part) {
-    return memory != nullptr && memory->at[part.link->server] &&
-           operation == Operation::kPush;
+    return memory != nullptr && memory->at[part.link->server] && operation == Operation::kPush;
   };
   for (auto& part : to.parts) {
     if (!in_place(part)) {
@@ -203,8 +203,8 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
     entry.blocks = part.layout.blocks();
     entry.slot = Entry::kInPlace;
     entry.count = *memory->at[part.link->server];
-    entry.offset = static_cast<std::uint64_t>(values.data() - memory->region.data()) +
-                   part.run.offset;
+    entry.offset =
+        static_cast<std::uint64_t>(values.data() - memory->region.data()) + part.run.offset;
     entry.bytes = part.run.bytes;
     ++stats_.pushed_in_place;
     post(*part.link, entry);
@@ -218,6 +218,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       auto entry = entry_of(part);
       entry.first = block;
       entry.blocks = 1;
+      entry.offset = back ? 1 : 0;
       post_slot(*part.link, entry,
                 values.subspan(part.run.offset + block * part.layout.block_bytes,
                                part.layout.bytes_of(block)));
@@ -274,6 +275,42 @@ Status WorkerCore::flush(Deadline deadline) {
   return wait_for(applied, deadline, "what was pushed to be applied");
 }
 
+// Memory that all servers may write this tensor's values to.
+Status WorkerCore::make_landing(TensorLink& tensor, Deadline deadline) {
+  auto region = FERRY_TRY(data_->allocate(tensor.bytes));
+  for (auto& server : servers_) {
+    Bytes wish;
+    bootstrap::Encoder out(wish);
+    out.u32(rank_).u32(tensor.info.id);
+    put(out, FERRY_TRY(data_->grant(region, fabric::Rights::kReadWrite, server.channel)));
+    FERRY_TRY(server.control->call(Ask::kLanding, wish, deadline));
+  }
+  tensor.landing = std::move(region);
+  return {};
+}
+
+// Where nothing is mapped, servers send new values on their own: no question, no answer, and no
+// version to compare, since flags come after all that was written before them.
+Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::byte> gradient,
+                                     Deadline deadline) {
+  auto& to = *FERRY_TRY(tensor(parameter));
+  const bool back = std::all_of(to.parts.begin(), to.parts.end(),
+                                [](const PartLink& part) { return part.mapped == nullptr; });
+  if (back && !to.landing) FERRY_TRY(make_landing(to, deadline));
+  FERRY_TRY(push(parameter, gradient, deadline, back));
+  FERRY_TRY(end_step(deadline));
+  if (!back) return pull(parameter, deadline);
+  FERRY_TRY(wait_fresh(deadline));
+  if (!sync()) FERRY_TRY(flush(deadline));
+  ++stats_.pulls;
+  ++stats_.pulled_with_push;
+  Pulled pulled;
+  pulled.core_ = this;
+  pulled.parameter_ = parameter;
+  pulled.views_.push_back({0, to.landing.bytes(), 0});
+  return pulled;
+}
+
 // Somebody has died half-way, and what was added up was forgotten. All shards say so before
 // anything is pushed again, so that no shard has what another one is about to forget.
 Status WorkerCore::push_again(Deadline deadline) {
@@ -297,7 +334,7 @@ Status WorkerCore::push_again(Deadline deadline) {
       const auto one = pushed_[each];
       done = one.rows != nullptr
                  ? post_rows(one, deadline)
-                 : post_dense(one.parameter, Operation::kPush, one.gradient, deadline);
+                 : post_dense(one.parameter, Operation::kPush, one.gradient, one.back, deadline);
     }
     if (done && step_ >= pushing_) done = post_end(deadline);
     if (!done) break;

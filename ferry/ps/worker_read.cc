@@ -41,7 +41,8 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
       if (before[block].current == 0) return false;
       const auto plane = std::min(Head::plane_of(before[block].current), kPlanes - 1);
       const auto at = block * part.layout.block_bytes;
-      copies.push_back({Direction::kRead, out.subspan(at, part.layout.bytes_of(block)),
+      copies.push_back({Direction::kRead,
+                        out.subspan(at, part.layout.bytes_of(block)),
                         {part.table, part.layout.plane(plane) + at}});
     }
     FERRY_TRY(channel.copy(copies, {.deadline = deadline}).wait());
@@ -69,8 +70,8 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
   const auto read_heads = [&](std::vector<Head>& into) {
     copies.clear();
     for (const auto row : left)
-      copies.push_back({Direction::kRead, bytes_of(into[row]),
-                        {part.table, part.layout.head(block_of(row))}});
+      copies.push_back(
+          {Direction::kRead, bytes_of(into[row]), {part.table, part.layout.head(block_of(row))}});
     return channel.copy(copies, {.deadline = deadline}).wait();
   };
   while (!left.empty()) {
@@ -79,7 +80,8 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
     for (const auto row : left) {
       if (before[row].current == 0) return false;
       const auto plane = std::min(Head::plane_of(before[row].current), kPlanes - 1);
-      copies.push_back({Direction::kRead, rows[row].out,
+      copies.push_back({Direction::kRead,
+                        rows[row].out,
                         {part.table, part.layout.plane(plane) + rows[row].offset}});
     }
     FERRY_TRY(channel.copy(copies, {.deadline = deadline}).wait());

@@ -82,8 +82,7 @@ TEST(BadInput, ValuesThatAreNotFinite) {
       std::fill(gradient.end() - static_cast<std::ptrdiff_t>(tensor::size_of(type)), gradient.end(),
                 std::byte{0xff});
       const auto pushed = worker.push(w, gradient, soon());
-      EXPECT_EQ(code_of(pushed),
-                policy == NotFinite::kReject ? Code::kInvalidArgument : Code::kOk);
+      EXPECT_EQ(code_of(pushed), policy == NotFinite::kReject ? Code::kInvalidArgument : Code::kOk);
       EXPECT_EQ(worker.stats().not_finite, policy == NotFinite::kIgnore ? 0U : 1U);
       must(worker.end_step(soon()));
     }
@@ -91,9 +90,8 @@ TEST(BadInput, ValuesThatAreNotFinite) {
 }
 
 TEST(BadInput, AServerThatIsFull) {
-  Job job("shm", {.servers = 2}, 1, [](ServerOptions& server) {
-    server.memory_bytes = std::uint64_t{64} << 20;
-  });
+  Job job("shm", {.servers = 2}, 1,
+          [](ServerOptions& server) { server.memory_bytes = std::uint64_t{64} << 20; });
   auto worker = job.worker();
   const auto before = job.server(0).stats();
   const auto large = worker.init("large", f32({20 << 20}), {}, {UpdateKind::kSum}, soon());
@@ -130,14 +128,15 @@ TEST(BadInput, JobsThatCannotBe) {
   EXPECT_EQ(code({.block_bytes = 100}), Code::kOutOfRange);
   EXPECT_EQ(code({.block_bytes = 4097}), Code::kOutOfRange);
   Job job("shm", {});
-  EXPECT_EQ(code_of(Server::open({.scheduler = job.scheduler().endpoint(),
-                                  .device = device_options("shm"),
-                                  .shards = 0},
-                                 soon())),
-            Code::kOutOfRange);
-  EXPECT_EQ(code_of(Server::open(
-                {.scheduler = job.scheduler().endpoint(), .device = device_options("shm")}, soon())),
-            Code::kResourceExhausted);
+  EXPECT_EQ(
+      code_of(Server::open(
+          {.scheduler = job.scheduler().endpoint(), .device = device_options("shm"), .shards = 0},
+          soon())),
+      Code::kOutOfRange);
+  EXPECT_EQ(
+      code_of(Server::open(
+          {.scheduler = job.scheduler().endpoint(), .device = device_options("shm")}, soon())),
+      Code::kResourceExhausted);
 }
 
 TEST(BadInput, WaitsEndInTime) {

@@ -54,8 +54,9 @@ TEST_P(Core, SynchronousTrainingEqualsTheSequentialModelBitForBit) {
   constexpr std::size_t kCount = 30011;
   constexpr std::uint32_t kWorkers = 3;
   constexpr std::uint64_t kSteps = 8;
-  Job job(GetParam(), {.servers = 2, .workers = kWorkers, .mean = true, .block_bytes = 4096,
-                       .pool_blocks = 6}, 2);
+  Job job(GetParam(),
+          {.servers = 2, .workers = kWorkers, .mean = true, .block_bytes = 4096, .pool_blocks = 6},
+          2);
   const auto gradient_of = [](std::uint32_t rank, std::uint64_t step) {
     return noise(kCount, 1000 * rank + step);
   };
@@ -92,8 +93,8 @@ TEST_P(Core, UpdatesOfAllKinds) {
     server.functions["sign"] = [&calls](const UpdateCall& call) {
       ++calls;
       for (std::size_t each = 0; each < call.count; ++each)
-        call.updated[each] = call.weights[each] -
-                             std::copysign(0.5F, call.gradient.sources[0][each]);
+        call.updated[each] =
+            call.weights[each] - std::copysign(0.5F, call.gradient.sources[0][each]);
     };
   });
   auto worker = job.worker();
@@ -185,8 +186,11 @@ TEST_P(Core, RowsArePushedAndPulledByKey) {
   constexpr std::uint64_t kRows = 1000;
   constexpr std::uint64_t kWidth = 33;
   for (const auto consistency : {Consistency::kSync, Consistency::kAsync}) {
-    Job job(GetParam(), {.servers = 2, .workers = 2, .consistency = consistency,
-                         .block_bytes = 16896, .pool_blocks = 4});
+    Job job(GetParam(), {.servers = 2,
+                         .workers = 2,
+                         .consistency = consistency,
+                         .block_bytes = 16896,
+                         .pool_blocks = 4});
     // Whole numbers, so that the order of sums does not matter.
     std::vector<float> expected(kRows * kWidth);
     const auto rows_of = [](std::uint32_t rank, std::uint64_t step) {
@@ -230,8 +234,9 @@ TEST_P(Core, RowsArePushedAndPulledByKey) {
 // Every block holds one number everywhere; a torn one would hold two.
 TEST_P(Core, NoBlockIsEverTorn) {
   constexpr std::size_t kCount = 16384;
-  Job job(GetParam(), {.workers = 3, .consistency = Consistency::kAsync, .block_bytes = 8192,
-                       .pool_blocks = 12});
+  Job job(
+      GetParam(),
+      {.workers = 3, .consistency = Consistency::kAsync, .block_bytes = 8192, .pool_blocks = 12});
   job.run([&](Worker& worker) {
     const auto w = must(worker.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()));
     const std::vector<float> ones(kCount, 1.0F);
@@ -251,8 +256,7 @@ TEST_P(Core, NoBlockIsEverTorn) {
     }
     must(worker.flush(soon()));
     must(worker.barrier(soon()));
-    EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount),
-              std::vector<float>(kCount, 120.0F));
+    EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), std::vector<float>(kCount, 120.0F));
     must(worker.barrier(soon()));
   });
 }

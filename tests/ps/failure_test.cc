@@ -13,24 +13,25 @@ struct Case {
 
 class WorkerDeath : public ::testing::TestWithParam<Case> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    All, WorkerDeath,
-    ::testing::Values(Case{"shm", "none", 192}, Case{"tcp", "none", 192}, Case{"shm", "between", 192},
-                      Case{"shm", "between", 6}, Case{"shm", "before", 6}, Case{"shm", "after", 192},
-                      Case{"shm", "stopped", 6}, Case{"tcp", "between", 192},
-                      Case{"tcp", "between", 6}, Case{"tcp", "before", 6}, Case{"tcp", "after", 6}),
-    [](const auto& each) {
-      return std::string(each.param.provider) + "_" + each.param.how + "_" +
-             std::to_string(each.param.pool);
-    });
+INSTANTIATE_TEST_SUITE_P(All, WorkerDeath,
+                         ::testing::Values(Case{"shm", "none", 192}, Case{"tcp", "none", 192},
+                                           Case{"shm", "between", 192}, Case{"shm", "between", 6},
+                                           Case{"shm", "before", 6}, Case{"shm", "after", 192},
+                                           Case{"shm", "stopped", 6}, Case{"tcp", "between", 192},
+                                           Case{"tcp", "between", 6}, Case{"tcp", "before", 6},
+                                           Case{"tcp", "after", 6}),
+                         [](const auto& each) {
+                           return std::string(each.param.provider) + "_" + each.param.how + "_" +
+                                  std::to_string(each.param.pool);
+                         });
 
 // Two servers, three worker processes; the weights of the others are those of a sequential model in
 // which the dead one's step counts for all blocks or for none, to the bit.
 TEST_P(WorkerDeath, CountsForAllOrForNone) {
   const auto& what = GetParam();
   const double patience = std::string(what.how) == "stopped" ? 0.4 : 1;
-  Job job(what.provider, {.servers = 2, .workers = 3, .block_bytes = 4096,
-                          .pool_blocks = what.pool});
+  Job job(what.provider,
+          {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = what.pool});
   Training training{.scheduler = job.scheduler().endpoint(), .provider = what.provider};
   training.how = what.how;
   training.patience = patience;
@@ -46,12 +47,13 @@ TEST_P(WorkerDeath, CountsForAllOrForNone) {
       EXPECT_EQ(status, 128 + SIGKILL);
       continue;
     }
-    EXPECT_TRUE(status == 0 || status == Training::kBegunAnew) << "worker " << rank << ": " << status;
+    EXPECT_TRUE(status == 0 || status == Training::kBegunAnew)
+        << "worker " << rank << ": " << status;
     anew = anew || status == Training::kBegunAnew;
   }
   // What went through few slots was added up before the end of the step.
-  const bool slots = training.how == "before" ||
-                     (training.how == "between" && training.provider == "tcp");
+  const bool slots =
+      training.how == "before" || (training.how == "between" && training.provider == "tcp");
   EXPECT_EQ(anew, slots && what.pool == 6);
   EXPECT_EQ(job.scheduler().stats().dead, training.how == "none" ? 0U : 1U);
   must(job.scheduler().wait(soon()));

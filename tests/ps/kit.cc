@@ -30,9 +30,8 @@ Job::Job(std::string provider, JobOptions options, std::uint32_t shards,
     : provider_(std::move(provider)), options_(options) {
   scheduler_.emplace(must(Scheduler::open({options_, device_options(provider_)})));
   for (std::uint32_t each = 0; each < options_.servers; ++each) {
-    ServerOptions server{.scheduler = scheduler_->endpoint(),
-                         .device = device_options(provider_),
-                         .shards = shards};
+    ServerOptions server{
+        .scheduler = scheduler_->endpoint(), .device = device_options(provider_), .shards = shards};
     if (with) with(server);
     servers_.push_back(must(Server::open(std::move(server), soon())));
   }
@@ -76,7 +75,8 @@ Process Process::start(const std::vector<std::string>& arguments) {
   for (auto& argument : all) argv.push_back(argument.data());
   argv.push_back(nullptr);
   Process process;
-  const int error = posix_spawn(&process.pid_, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
+  const int error =
+      posix_spawn(&process.pid_, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
   if (error != 0) throw std::runtime_error("cannot start a process: " + text_of_errno(error));
   return process;
 }

@@ -1,4 +1,5 @@
-// Tests of the parameter server; `ferry_ps_tests --role NAME ARGUMENT...` is a process of such a test.
+// Tests of the parameter server; `ferry_ps_tests --role NAME ARGUMENT...` is a process of such a
+// test.
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
+#include "tests/ps/roles.h"
+
 #include <signal.h>
 #include <unistd.h>
 
 #include "ferry/math/optimize.h"
-#include "tests/ps/roles.h"
 
 namespace ferry::ps::testing {
 
@@ -38,7 +39,8 @@ Training Training::parse(const std::vector<std::string>& words, std::uint32_t& r
 
 namespace {
 
-std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t step, std::size_t count, int which) {
+std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t step, std::size_t count,
+                               int which) {
   return noise(count, 10'000 * rank + 10 * step + static_cast<std::uint64_t>(which));
 }
 
@@ -73,8 +75,8 @@ int train(const std::vector<std::string>& words) {
   const auto training = Training::parse(words, rank);
   auto device = device_options(training.provider);
   device.patience = training.patience;
-  auto worker = must(
-      Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, soon()));
+  auto worker =
+      must(Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, soon()));
   const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
   const auto spec = f32({static_cast<std::int64_t>(training.count)});
   const Parameter parameters[] = {must(worker.init("a", spec, {}, update, soon())),

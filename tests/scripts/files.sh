@@ -116,6 +116,21 @@ PY
   mkdir "$m/wrong"
   fails_with "Invalid argument" bash -c "set -e; echo '{\"shape\": [-1]}' >$m/wrong/meta"
   rmdir "$m/wrong"
+  # 1 GiB, four writers at a time.
+  if [[ $provider == shm && $(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo) -ge 8 ]]; then
+    mkdir "$m/big"
+    echo '{"shape": [268435456], "update": "assign"}' >"$m/big/meta"
+    /usr/bin/python3 -c "import numpy as np; np.arange(268435456, dtype=np.uint32).tofile('$folder/large')"
+    writers=()
+    for part in 0 1 2 3; do
+      dd if="$folder/large" of="$m/big/grad" bs=1M skip=$((part * 256)) seek=$((part * 256)) count=256 conv=notrunc status=none &
+      writers+=($!)
+    done
+    for pid in "${writers[@]}"; do wait "$pid"; done
+    sync "$m/big/grad"
+    cmp "$folder/large" "$m/big/value"
+    rm "$folder/large"
+  fi
   if command -v fio >/dev/null; then
     fio --name=v --filename="$m/table/value" --size=4M --bs=256k --rw=randwrite --ioengine=psync --verify=crc32c \
       --verify_fatal=1 --do_verify=1 --end_fsync=1 --fallocate=none --overwrite=1 --output="$folder/fio.out" || { cat "$folder/fio.out"; exit 1; }
