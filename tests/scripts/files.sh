@@ -23,6 +23,7 @@ wait_for() { # COMMAND...: until it succeeds
 }
 start_job() { # PROVIDER CONSISTENCY WORKERS
   mkdir -p "$folder/m"
+  rm -f "$folder"/*.out
   "$ferry" ps --role scheduler --servers 2 --workers "$3" --consistency "$2" >"$folder/scheduler.out" 2>&1 &
   pids+=($!)
   wait_for grep -q "scheduler at" "$folder/scheduler.out"
@@ -114,7 +115,9 @@ PY
   fails_with "not permitted" rm "$m/conv1/w/grad"
   fails_with "No such file" cat "$m/nothing/value"
   mkdir "$m/wrong"
-  fails_with "Invalid argument" bash -c "set -e; echo '{\"shape\": [-1]}' >$m/wrong/meta"
+  echo '{"shape": [-1]}' >"$folder/wrong"
+  fails_with "Invalid argument" cp "$folder/wrong" "$m/wrong/meta"
+  grep -q "'shape' has -1, which is no dimension" "$folder/mount.out"
   rmdir "$m/wrong"
   # 1 GiB, four writers at a time.
   if [[ $provider == shm && $(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo) -ge 8 ]]; then
@@ -149,13 +152,18 @@ import os, sys
 import numpy as np
 m = sys.argv[1]
 for step in range(3):
-    with open(f"{m}/w/grad", "wb") as f:
+    with open(f"{m}/w/grad", "wb", buffering=0) as f:
         f.write(np.full(4, 2, np.float32).tobytes())
         before = np.fromfile(f"{m}/w/value", np.float32)[0]
         assert before == -step, before
         os.fsync(f.fileno())
 assert np.fromfile(f"{m}/w/value", np.float32).tolist() == [-3] * 4
+np.full(4, 2, np.float32).tofile(f"{m}/w/grad")
+assert np.fromfile(f"{m}/w/value", np.float32).tolist() == [-3] * 4
+assert np.fromfile(f"{m}/w/grad", np.float32).tolist() == [2] * 4
 PY
+sync "$m/w/grad"
+[[ $(od -An -tf4 "$m/w/value" | tr -s ' ') == " -4 -4 -4 -4" ]]
 end_job
 
 # A server that dies: errors with a name, and the mount can still be unmounted.

@@ -307,7 +307,9 @@ void Session::flush(fuse_req_t request, const fuse_file_info* file) {
 
 void Session::sync(fuse_req_t request, const fuse_file_info* file) {
   const auto& handle = handle_of(file);
-  const bool step = handle.writes && handle.found.made == nullptr;
+  // The program `sync` opens what it syncs for reading.
+  const bool step =
+      handle.found.made == nullptr && (handle.writes || handle.found.kind == FileKind::kGrad);
   answer(request, step ? files_.commit() : Status());
 }
 
