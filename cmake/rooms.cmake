@@ -1,10 +1,12 @@
-# Libraries: one that moves tensors; one with graphs and kernels, which needs oneDNN; one that runs jobs, and
-# has gRPC where it is found. A room is a
+# Libraries: one that moves tensors; one that computes with plain arrays and saves them; the parameter server on
+# these two; one with graphs and kernels, which needs oneDNN; one that runs jobs, and has gRPC where it is found. A room is a
 # folder below ferry/; its files are picked up by name: x.h and x.cc belong to the room's library,
 # x_test.cc to its unit tests, x_fuzz.cc to the fuzz targets.
 
 set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric transfer)
-set(FERRY_TRAIN_ROOMS math storage graph ops runtime models)
+set(FERRY_MATH_ROOMS math storage)
+set(FERRY_PS_ROOMS ps)
+set(FERRY_TRAIN_ROOMS graph ops runtime models)
 set(FERRY_JOB_ROOMS train)
 
 # What the library uses and its users need not see. Tests and private headers do.
@@ -45,21 +47,49 @@ function(ferry_library)
     PRIVATE ${FERRY_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 endfunction()
 
+# For loops over arrays. Rounding is the same whatever the instruction set; neither errno nor floating-point traps
+# are looked at, which is what keeps a loop with a square root or a choice from becoming vector code.
+function(ferry_loop_flags library)
+  target_compile_options(${library} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  # Where clang does not optimize, it need not say that it does not.
+  target_compile_options(${library} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
+  if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+    # At -O3, g++ 12 takes a member of graph/replicate.cc for uninitialized. Builds at other levels keep the warning.
+    target_compile_options(${library} PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+  endif()
+endfunction()
+
+function(ferry_math_library)
+  ferry_room_files(sources .cc ${FERRY_MATH_ROOMS})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(tensorferry_math STATIC ${sources})
+  target_link_libraries(tensorferry_math PUBLIC tensorferry PRIVATE OpenSSL::Crypto ZLIB::ZLIB)
+  ferry_loop_flags(tensorferry_math)
+endfunction()
+
+function(ferry_ps_library)
+  ferry_room_files(sources .cc ${FERRY_PS_ROOMS})
+  list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
+  add_library(tensorferry_ps STATIC ${sources})
+  target_link_libraries(tensorferry_ps PUBLIC tensorferry_math)
+  ferry_loop_flags(tensorferry_ps)
+endfunction()
+
+# ps-lite's interface, and how launched programs find their job. Its headers are <ps/...> to programs.
+function(ferry_pslite_library)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/pslite/*.cc)
+  add_library(tensorferry_pslite STATIC ${sources} ${PROJECT_SOURCE_DIR}/ferry/interop/launched.cc)
+  target_include_directories(tensorferry_pslite SYSTEM PUBLIC ${PROJECT_SOURCE_DIR}/ferry/interop/pslite/include)
+  target_link_libraries(tensorferry_pslite PUBLIC tensorferry_ps)
+endfunction()
+
 function(ferry_train_library)
   ferry_room_files(sources .cc ${FERRY_TRAIN_ROOMS})
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   add_library(tensorferry_train STATIC ${sources})
-  target_link_libraries(tensorferry_train PUBLIC tensorferry
+  target_link_libraries(tensorferry_train PUBLIC tensorferry_math
     PRIVATE dnnl gomp OpenSSL::Crypto ZLIB::ZLIB nlohmann_json::nlohmann_json)
-  # Rounding is the same whatever the instruction set; neither errno nor floating-point traps are looked at,
-  # which is what keeps a loop with a square root or a choice from becoming vector code.
-  target_compile_options(tensorferry_train PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
-  # Where clang does not optimize, it need not say that it does not.
-  target_compile_options(tensorferry_train PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
-  if(NOT FERRY_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-    # At -O3, g++ 12 takes a member of graph/replicate.cc for uninitialized. Builds at other levels keep the warning.
-    target_compile_options(tensorferry_train PRIVATE -O3 $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
-  endif()
+  ferry_loop_flags(tensorferry_train)
 endfunction()
 
 # The runtime over gRPC, a library of its own: its headers are not written for our warnings.
@@ -73,6 +103,18 @@ function(ferry_grpc_library)
   add_library(tensorferry_grpc STATIC ${sources})
   target_link_libraries(tensorferry_grpc PUBLIC tensorferry_train PRIVATE gRPC::grpc++)
   target_compile_options(tensorferry_grpc PRIVATE -Wno-unused-parameter)
+endfunction()
+
+function(ferry_fuse_library)
+  if(NOT TARGET PkgConfig::FUSE)
+    message(STATUS "libfuse3 was not found: there is no `ferry mount`")
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/fuse/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  add_library(tensorferry_fuse STATIC ${sources})
+  target_link_libraries(tensorferry_fuse PUBLIC tensorferry_ps PRIVATE PkgConfig::FUSE nlohmann_json::nlohmann_json)
+  target_compile_definitions(tensorferry_fuse INTERFACE FERRY_HAS_FUSE)
 endfunction()
 
 function(ferry_job_library)
@@ -92,7 +134,7 @@ function(ferry_train_benchmarks)
   if(NOT benchmark_FOUND)
     return()
   endif()
-  ferry_room_files(sources _bench.cc ${FERRY_TRAIN_ROOMS})
+  ferry_room_files(sources _bench.cc ${FERRY_MATH_ROOMS} ${FERRY_TRAIN_ROOMS})
   add_executable(ferry_train_bench EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(ferry_train_bench PRIVATE tensorferry_train dnnl benchmark::benchmark_main)
 endfunction()
@@ -124,7 +166,7 @@ endfunction()
 
 # Target fuzzers: one libFuzzer program for each x_fuzz.cc.
 function(ferry_fuzzers)
-  ferry_room_files(sources _fuzz.cc ${FERRY_LIBRARY_ROOMS} ${FERRY_TRAIN_ROOMS})
+  ferry_room_files(sources _fuzz.cc ${FERRY_LIBRARY_ROOMS} ${FERRY_MATH_ROOMS} ${FERRY_TRAIN_ROOMS})
   add_custom_target(fuzzers)
   foreach(source ${sources})
     get_filename_component(name ${source} NAME_WE)

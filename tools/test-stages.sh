@@ -22,6 +22,7 @@ stages=(
 programs=(
   "unit          | 120 | release asan tsan | ferry_unit_tests"
   "train         | 240 | release asan tsan | ferry_train_tests"
+  "ps            | 120 | release asan tsan | ferry_ps_tests"
   "contract fake | 240 | release           | ferry_contract_tests --provider=fake"
   "contract tail | 240 | release           | ferry_contract_tests --provider=fake --tail-flags"
   "contract shm  | 240 | release           | ferry_contract_tests --provider=shm"
@@ -72,7 +73,7 @@ stage_headers() {
 run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
-  build "$preset" ferry ferry_unit_tests ferry_train_tests ferry_contract_tests ferry_process_tests \
+  build "$preset" ferry ferry_unit_tests ferry_train_tests ferry_ps_tests ferry_contract_tests ferry_process_tests \
     ferry_cli_tests ferry_round_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")
@@ -115,7 +116,7 @@ stage_scripts() {
   done
 }
 
-stage_clang() { build clang-tsa tensorferry tensorferry_train && pass; }
+stage_clang() { build clang-tsa tensorferry tensorferry_ps tensorferry_train && pass; }
 
 # Two targets at a time: a libFuzzer program is one thread.
 stage_fuzz() {

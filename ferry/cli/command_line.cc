@@ -16,6 +16,8 @@
 #include "ferry/cli/bench_transfer.h"
 #include "ferry/cli/doctor.h"
 #include "ferry/cli/explain.h"
+#include "ferry/cli/mount.h"
+#include "ferry/cli/ps.h"
 #include "ferry/cli/run.h"
 #include "ferry/cli/train.h"
 #include "ferry/cli/tune.h"
@@ -99,6 +101,8 @@ int run_command_line(int argc, const char* const* argv) {
   add_tune(app, exit_code);
   add_train(app, exit_code);
   add_run(app, exit_code);
+  add_ps(app, exit_code);
+  add_mount(app, exit_code);
   add_explain(app, exit_code);
   auto* bench = app.add_subcommand("bench", "Measure, beside the limits and the peers");
   bench->require_subcommand(1);

@@ -1,0 +1,237 @@
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <thread>
+
+#include "ferry/base/fd.h"
+#include "ferry/bootstrap/secret.h"
+#include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_run.h"
+#include "ferry/cli/ps.h"
+#include "ferry/ps/scheduler.h"
+
+extern char** environ;
+
+namespace ferry::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Environment = std::map<std::string, std::string>;
+
+constexpr seconds kGrace{3};  // to end after SIGTERM, and for servers once all workers have ended
+
+// One process of the job. Killed when it goes.
+class PsChild {
+ public:
+  static Result<PsChild> start(std::string name, const std::vector<std::string>& command,
+                               const Environment& extra);
+  PsChild(PsChild&& other) noexcept
+      : name_(std::move(other.name_)),
+        pid_(std::exchange(other.pid_, -1)),
+        status_(other.status_),
+        asked_(other.asked_) {}
+  PsChild& operator=(PsChild&&) = delete;
+  ~PsChild() {
+    if (pid_ <= 0) return;
+    (void)kill(pid_, SIGKILL);
+    (void)waitpid(pid_, nullptr, 0);
+  }
+
+  const std::string& name() const { return name_; }
+  bool runs() {
+    int status = 0;
+    if (pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = -1;
+      status_ = status;
+    }
+    return pid_ > 0;
+  }
+  bool failed() { return !runs() && status_ != 0; }
+  void ask_to_end() {
+    if (!runs()) return;
+    asked_ = true;
+    (void)kill(pid_, SIGTERM);
+  }
+  PsProcess report() {
+    if (asked_) return {name_, "was ended", true};
+    if (WIFSIGNALED(status_))
+      return {name_, fmt::format("was killed by signal {}", WTERMSIG(status_)), false};
+    if (status_ == 0) return {name_, "ended well", true};
+    return {name_, fmt::format("exited with status {}", WEXITSTATUS(status_)), false};
+  }
+
+ private:
+  PsChild(std::string name, pid_t pid) : name_(std::move(name)), pid_(pid) {}
+  std::string name_;
+  pid_t pid_ = -1;
+  int status_ = 0;
+  bool asked_ = false;  // to end
+};
+
+Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>& command,
+                               const Environment& extra) {
+  auto words = command;
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::vector<std::string> variables;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string variable = *each;
+    if (!extra.contains(variable.substr(0, variable.find('=')))) variables.push_back(variable);
+  }
+  for (const auto& [key, value] : extra) variables.push_back(key + "=" + value);
+  std::vector<char*> envp;
+  for (auto& variable : variables) envp.push_back(variable.data());
+  envp.push_back(nullptr);
+  pid_t pid = -1;
+  const int error = posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), envp.data());
+  if (error != 0) return fail_errno(error, "cannot start {} for {}", command.front(), name);
+  return PsChild(std::move(name), pid);
+}
+
+Result<std::string> random_secret() {
+  std::array<std::byte, 24> bytes{};
+  FERRY_TRY(bootstrap::random_bytes(bytes));
+  std::string text;
+  for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
+}
+
+// One that was free a moment ago.
+Result<std::uint16_t> free_port() {
+  const Fd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* plain = reinterpret_cast<sockaddr*>(&address);
+  if (!socket_fd || bind(socket_fd.get(), plain, size) != 0 ||
+      getsockname(socket_fd.get(), plain, &size) != 0)
+    return fail_errno(errno, "no port is free");
+  return ntohs(address.sin_port);
+}
+
+// All processes, and the end of all when one has failed.
+class PsCrew {
+ public:
+  Status add(std::string name, const std::vector<std::string>& command, const Environment& extra) {
+    children_.push_back(FERRY_TRY(PsChild::start(std::move(name), command, extra)));
+    return {};
+  }
+  // Workers say when it is over; helpers then have a while to end too.
+  Status wait() {
+    std::optional<Deadline> others;
+    while (std::any_of(children_.begin(), children_.end(), [](auto& one) { return one.runs(); })) {
+      if (InterruptGuard::interrupted()) {
+        end();
+        return fail(Code::kCancelled, "interrupted");
+      }
+      if (std::any_of(children_.begin(), children_.end(), [](auto& one) { return one.failed(); })) {
+        end();
+        return {};
+      }
+      const bool working = std::any_of(children_.begin(), children_.end(), [](auto& one) {
+        return one.name().starts_with("worker") && one.runs();
+      });
+      if (!working && !others) others = Deadline::after(kGrace);
+      if (others && others->expired()) {
+        end();
+        return {};
+      }
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return {};
+  }
+  std::vector<PsProcess> report() {
+    std::vector<PsProcess> all;
+    for (auto& child : children_) all.push_back(child.report());
+    return all;
+  }
+
+ private:
+  void end() {
+    for (auto& child : children_) child.ask_to_end();
+    const auto deadline = Deadline::after(kGrace);
+    while (!deadline.expired() &&
+           std::any_of(children_.begin(), children_.end(), [](auto& one) { return one.runs(); }))
+      std::this_thread::sleep_for(milliseconds(5));
+  }
+  std::vector<PsChild> children_;
+};
+
+Status start_pslite(const PsLocal& local, const std::string& secret, PsCrew& crew) {
+  Environment all = {{"DMLC_PS_ROOT_URI", "127.0.0.1"},
+                     {"DMLC_PS_ROOT_PORT", fmt::format("{}", FERRY_TRY(free_port()))},
+                     {"DMLC_NUM_SERVER", fmt::format("{}", local.job.servers)},
+                     {"DMLC_NUM_WORKER", fmt::format("{}", local.job.workers)},
+                     {"FERRY_PROVIDER", local.device.provider},
+                     {"FERRY_SECRET", secret}};
+  all["DMLC_ROLE"] = "scheduler";
+  FERRY_TRY(crew.add("scheduler", local.program, all));
+  for (const auto& [role, count] : {std::pair(std::string("server"), local.job.servers),
+                                    std::pair(std::string("worker"), local.job.workers)}) {
+    all["DMLC_ROLE"] = role;
+    for (std::uint32_t each = 0; each < count; ++each)
+      FERRY_TRY(crew.add(fmt::format("{} {}", role, each), local.program, all));
+  }
+  return {};
+}
+
+Status start_native(const PsLocal& local, const std::string& secret, const std::string& scheduler,
+                    PsCrew& crew) {
+  const Environment all = {{"FERRY_PS_SCHEDULER", scheduler},
+                           {"FERRY_PROVIDER", local.device.provider},
+                           {"FERRY_SECRET", secret}};
+  const auto self = FERRY_TRY(running_program());
+  for (std::uint32_t each = 0; each < local.job.servers; ++each)
+    FERRY_TRY(
+        crew.add(fmt::format("server {}", each),
+                 {self, "ps", "--role", "server", "--scheduler", scheduler, "--shards",
+                  fmt::format("{}", local.shards), "--provider", local.device.provider, "--quiet"},
+                 all));
+  for (std::uint32_t each = 0; each < local.job.workers; ++each) {
+    auto own = all;
+    own["FERRY_PS_RANK"] = fmt::format("{}", each);
+    FERRY_TRY(crew.add(fmt::format("worker {}", each), local.program, own));
+  }
+  return {};
+}
+
+}  // namespace
+
+bool PsOutcome::well() const {
+  return std::all_of(processes.begin(), processes.end(), [](const auto& one) { return one.well; });
+}
+
+Result<PsOutcome> run_ps_local(const PsLocal& local) {
+  const auto secret = FERRY_TRY(random_secret());
+  const auto began = now_ns();
+  std::optional<ps::Scheduler> scheduler;
+  PsCrew crew;
+  if (local.pslite) {
+    FERRY_TRY(start_pslite(local, secret, crew));
+  } else {
+    auto device = local.device;
+    device.secret = secret;
+    scheduler.emplace(FERRY_TRY(ps::Scheduler::open({local.job, device, local.restore})));
+    FERRY_TRY(start_native(local, secret, scheduler->endpoint(), crew));
+  }
+  FERRY_TRY(crew.wait());
+  PsOutcome outcome;
+  outcome.processes = crew.report();
+  outcome.seconds = static_cast<double>(now_ns() - began) / 1e9;
+  return outcome;
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,313 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "ferry/base/log.h"
+#include "ferry/interop/fuse/model_files_internal.h"
+
+namespace ferry::interop {
+namespace {
+
+constexpr std::chrono::milliseconds kTurn{200};
+
+// The part of a span that lies in [offset, offset + length), if any.
+void add_overlap(std::uint64_t begin, std::span<const std::byte> bytes, std::uint64_t offset,
+                 std::uint64_t length, Piece& piece) {
+  const auto from = std::max(begin, offset);
+  const auto to = std::min(begin + bytes.size(), offset + length);
+  if (from >= to) return;
+  piece.spans.push_back(bytes.subspan(from - begin, to - from));
+  piece.bytes += to - from;
+}
+
+}  // namespace
+
+Shown::~Shown() {
+  const std::lock_guard hold(files_.worker_mutex_);
+  if (const auto let_go = pulled_.release(); !let_go)
+    logger().warn("mount: {}", let_go.error().message());
+}
+
+ModelFiles::ModelFiles(ps::Worker worker, Nanos patience, std::function<bool()> stop)
+    : patience_(patience), stop_(std::move(stop)), worker_(std::move(worker)) {}
+
+ModelFiles::~ModelFiles() {
+  for (auto& [name, tensor] : known_) tensor->shown.reset();
+}
+
+Status ModelFiles::in_turns(const std::function<Status(Deadline)>& call) {
+  const auto end = soon();
+  for (;;) {
+    auto done = call(std::min(end, Deadline::after(kTurn)));
+    if (done || done.error().code() != Code::kDeadlineExceeded || end.expired()) return done;
+    if (stop_()) return fail(Code::kCancelled, "unmounted while waiting");
+  }
+}
+
+Result<std::shared_ptr<TensorFile>> ModelFiles::know(const std::string& name,
+                                                     ps::Parameter parameter) {
+  auto file = std::make_shared<TensorFile>();
+  file->name = name;
+  file->parameter = parameter;
+  {
+    const std::lock_guard hold(worker_mutex_);
+    file->spec = FERRY_TRY(worker_.spec(parameter));
+    file->update = FERRY_TRY(worker_.update(parameter));
+  }
+  file->bytes = FERRY_TRY(file->spec.bytes());
+  const std::lock_guard hold(known_mutex_);
+  return known_.emplace(name, std::move(file)).first->second;
+}
+
+Result<std::shared_ptr<TensorFile>> ModelFiles::find(const std::string& name) {
+  {
+    const std::lock_guard hold(known_mutex_);
+    if (const auto found = known_.find(name); found != known_.end()) return found->second;
+  }
+  Result<ps::Parameter> parameter = 0;
+  {
+    const std::lock_guard hold(worker_mutex_);
+    parameter = worker_.find(name, soon());
+  }
+  if (!parameter && parameter.error().code() == Code::kNotFound)
+    return std::shared_ptr<TensorFile>();
+  return know(name, FERRY_TRY(std::move(parameter)));
+}
+
+Result<ModelFiles::Tensors> ModelFiles::list() {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard hold(worker_mutex_);
+    names = FERRY_TRY(worker_.names(soon()));
+  }
+  Tensors tensors;
+  for (const auto& name : names)
+    if (auto tensor = FERRY_TRY(find(name)); tensor != nullptr)
+      tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+Result<std::shared_ptr<TensorFile>> ModelFiles::make(const std::string& name,
+                                                     const tensor::Spec& spec,
+                                                     std::span<const std::byte> values,
+                                                     const ps::Update& update) {
+  ps::Parameter parameter = 0;
+  {
+    const std::lock_guard hold(worker_mutex_);
+    parameter = FERRY_TRY(worker_.init(name, spec, values, update, soon()));
+  }
+  return know(name, parameter);
+}
+
+void ModelFiles::look_again(TensorFile& tensor) {
+  std::shared_ptr<const Shown> old;  // dies when no lock is held
+  const std::lock_guard hold(tensor.mutex);
+  old = std::move(tensor.shown);
+}
+
+Result<std::shared_ptr<const Shown>> ModelFiles::show(TensorFile& tensor) {
+  {
+    const std::lock_guard hold(tensor.mutex);
+    if (tensor.shown != nullptr) return tensor.shown;
+  }
+  std::optional<ps::Pulled> pulled;
+  const auto pull = [&](Deadline deadline) -> Status {
+    const std::lock_guard hold(worker_mutex_);
+    pulled = FERRY_TRY(worker_.pull(tensor.parameter, deadline));
+    return {};
+  };
+  FERRY_TRY(in_turns(pull));
+  std::shared_ptr<const Shown> now = std::make_shared<Shown>(*this, *std::move(pulled));
+  std::shared_ptr<const Shown> old;  // dies when no lock is held
+  const std::lock_guard hold(tensor.mutex);
+  old = std::exchange(tensor.shown, now);
+  return now;
+}
+
+Status ModelFiles::read_value(TensorFile& tensor, std::uint64_t offset, std::uint64_t length,
+                              Piece& piece) {
+  if (tensor.assigned() && has_written(tensor)) return read_staged(tensor, offset, length, piece);
+  auto shown = FERRY_TRY(show(tensor));
+  for (const auto& view : shown->views())
+    add_overlap(view.offset, view.bytes, offset, length, piece);
+  piece.keep.push_back(std::move(shown));
+  return {};
+}
+
+Status ModelFiles::read_staged(TensorFile& tensor, std::uint64_t offset, std::uint64_t length,
+                               Piece& piece) {
+  if (!has_written(tensor)) {
+    const auto from = std::min(offset, tensor.bytes);
+    const auto zeros =
+        std::make_shared<std::vector<std::byte>>(std::min(length, tensor.bytes - from));
+    piece.spans.emplace_back(*zeros);
+    piece.bytes += zeros->size();
+    piece.keep.push_back(zeros);
+    return {};
+  }
+  FERRY_TRY(open_for_writing(tensor));
+  FERRY_TRY(fill_gaps(tensor));
+  // What is sent is copied first: a write may come before the reader has it.
+  const std::shared_lock open(tensor.gate);
+  const auto staged = tensor.staged->bytes();
+  const auto from = std::min<std::uint64_t>(offset, staged.size());
+  const auto bytes = staged.subspan(from, std::min<std::uint64_t>(length, staged.size() - from));
+  auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  piece.spans.emplace_back(*copy);
+  piece.bytes += copy->size();
+  piece.keep.push_back(std::move(copy));
+  return {};
+}
+
+Status ModelFiles::open_for_writing(TensorFile& tensor) {
+  const std::lock_guard once(tensor.mutex);
+  if (tensor.staged) return {};
+  const std::lock_guard hold(worker_mutex_);
+  tensor.staged = FERRY_TRY(worker_.allocate(tensor.spec, soon()));
+  return {};
+}
+
+bool ModelFiles::has_written(TensorFile& tensor) {
+  const std::lock_guard hold(tensor.mutex);
+  return !tensor.written.empty() || tensor.emptied;
+}
+
+Status ModelFiles::write(TensorFile& tensor, std::uint64_t offset,
+                         std::span<const std::byte> bytes) {
+  if (offset > tensor.bytes || bytes.size() > tensor.bytes - offset)
+    return fail(Code::kOutOfRange, "'{}' has {} bytes; {} were to be written from {} on",
+                tensor.name, tensor.bytes, bytes.size(), offset);
+  FERRY_TRY(open_for_writing(tensor));
+  for (;;) {
+    {
+      const std::shared_lock open(tensor.gate);
+      std::unique_lock hold(tensor.mutex);
+      if (!tensor.in_flight) {
+        hold.unlock();
+        std::memcpy(tensor.staged->bytes().data() + offset, bytes.data(), bytes.size());
+        hold.lock();
+        tensor.written.add(offset, bytes.size());
+        return {};
+      }
+    }
+    const std::lock_guard one(commit_mutex_);
+    FERRY_TRY(settle());
+  }
+}
+
+Status ModelFiles::forget(TensorFile& tensor) {
+  const std::unique_lock alone(tensor.gate);
+  const std::lock_guard hold(tensor.mutex);
+  tensor.written.clear();
+  tensor.emptied = tensor.assigned();
+  return {};
+}
+
+// Gradients are 0 where nothing was written; assigned weights stay as they are.
+Status ModelFiles::fill_gaps(TensorFile& tensor) {
+  std::shared_ptr<const Shown> shown;
+  bool keeps = false;
+  {
+    const std::lock_guard hold(tensor.mutex);
+    if (tensor.written.gaps(tensor.bytes).empty()) return {};
+    keeps = tensor.assigned() && !tensor.emptied;
+  }
+  if (keeps) {
+    look_again(tensor);
+    shown = FERRY_TRY(show(tensor));
+  }
+  const std::unique_lock alone(tensor.gate);
+  const std::lock_guard hold(tensor.mutex);
+  auto* staged = tensor.staged->bytes().data();
+  for (const auto& [offset, length] : tensor.written.gaps(tensor.bytes)) {
+    if (shown == nullptr) {
+      std::memset(staged + offset, 0, length);
+      continue;
+    }
+    for (const auto& view : shown->views()) {
+      const auto from = std::max(offset, view.offset);
+      const auto to = std::min(offset + length, view.offset + view.bytes.size());
+      if (from < to)
+        std::memcpy(staged + from, view.bytes.data() + (from - view.offset), to - from);
+    }
+  }
+  tensor.written.add(0, tensor.bytes);
+  return {};
+}
+
+// From then on servers may read what is staged, and nobody writes there.
+Status ModelFiles::push(const std::shared_ptr<TensorFile>& tensor) {
+  FERRY_TRY(open_for_writing(*tensor));
+  FERRY_TRY(fill_gaps(*tensor));
+  std::shared_ptr<const Shown> old;  // dies when no lock is held
+  const std::unique_lock alone(tensor->gate);
+  {
+    const std::lock_guard hold(worker_mutex_);
+    FERRY_TRY(worker_.push(tensor->parameter, tensor->staged->bytes(), soon()));
+  }
+  const std::lock_guard hold(tensor->mutex);
+  old = std::move(tensor->shown);
+  tensor->in_flight = true;
+  tensor->written.clear();
+  tensor->emptied = false;
+  return {};
+}
+
+Status ModelFiles::settle() {
+  if (!begun_) return {};
+  for (; !to_push_.empty(); to_push_.pop_back()) {
+    FERRY_TRY(push(to_push_.back()));
+    in_flight_.push_back(to_push_.back());
+  }
+  if (!ended_) {
+    const std::lock_guard hold(worker_mutex_);
+    FERRY_TRY(worker_.end_step(soon()));
+    ended_ = true;
+  }
+  FERRY_TRY(in_turns([this](Deadline deadline) {
+    const std::lock_guard hold(worker_mutex_);
+    return worker_.flush(deadline);
+  }));
+  for (const auto& tensor : std::exchange(in_flight_, {})) {
+    look_again(*tensor);
+    const std::lock_guard hold(tensor->mutex);
+    tensor->in_flight = false;
+  }
+  begun_ = ended_ = false;
+  return {};
+}
+
+Status ModelFiles::commit() {
+  const std::lock_guard one(commit_mutex_);
+  FERRY_TRY(settle());
+  {
+    const std::lock_guard hold(known_mutex_);
+    for (const auto& [name, tensor] : known_)
+      if (has_written(*tensor)) to_push_.push_back(tensor);
+  }
+  // All workers push in one order, which keeps sums in a fixed one.
+  std::reverse(to_push_.begin(), to_push_.end());
+  if (to_push_.empty() && commits_on_close()) return {};
+  begun_ = true;
+  return settle();
+}
+
+bool ModelFiles::commits_on_close() const {
+  return worker_.job().consistency != ps::Consistency::kSync;
+}
+
+ps::WorkerStats ModelFiles::stats() {
+  const std::lock_guard hold(worker_mutex_);
+  return worker_.stats();
+}
+
+Status ModelFiles::leave() {
+  {
+    const std::lock_guard hold(known_mutex_);
+    for (auto& [name, tensor] : known_) tensor->shown.reset();
+  }
+  const std::lock_guard hold(worker_mutex_);
+  return worker_.leave(soon());
+}
+
+}  // namespace ferry::interop

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "ferry/base/clock.h"
+#include "ferry/interop/fuse/coverage_internal.h"
+#include "ferry/ps/worker.h"
+
+namespace ferry::interop {
+
+class ModelFiles;
+
+// Weights as they were pulled. Given back to the worker when nobody looks at them any more.
+class Shown {
+ public:
+  Shown(ModelFiles& files, ps::Pulled pulled) : files_(files), pulled_(std::move(pulled)) {}
+  Shown(const Shown&) = delete;
+  Shown& operator=(const Shown&) = delete;
+  ~Shown();
+  std::span<const ps::View> views() const { return pulled_.views(); }
+
+ private:
+  ModelFiles& files_;
+  ps::Pulled pulled_;
+};
+
+// One tensor, and what was written for it and not committed yet.
+struct TensorFile {
+  std::string name;
+  ps::Parameter parameter = 0;
+  tensor::Spec spec;
+  ps::Update update;
+  std::uint64_t bytes = 0;
+
+  bool assigned() const { return update.kind == ps::UpdateKind::kAssign; }
+
+  // Whoever writes or reads what is staged has it shared; a commit has it alone.
+  std::shared_mutex gate;
+  std::mutex mutex;                      // of what follows
+  std::optional<tensor::Tensor> staged;  // none until it is first opened for writing
+  Coverage written;
+  bool emptied = false;    // by O_TRUNC: what was not written is 0, also of an assigned tensor
+  bool in_flight = false;  // servers may still read what is staged
+  std::shared_ptr<const Shown> shown;
+};
+
+// Bytes to read, and what keeps them.
+struct Piece {
+  std::vector<std::span<const std::byte>> spans;
+  std::vector<std::shared_ptr<const void>> keep;
+  std::uint64_t bytes = 0;
+};
+
+// What is read, written and committed when files of a model are. Thread-safe. Knows no file system.
+class ModelFiles {
+ public:
+  using Tensors = std::vector<std::shared_ptr<TensorFile>>;
+
+  // `stop` is looked at during long waits; true ends them with kCancelled.
+  ModelFiles(ps::Worker worker, Nanos patience, std::function<bool()> stop);
+  ~ModelFiles();
+
+  // All tensors there are, by name; asks the scheduler.
+  Result<Tensors> list();
+  // Null if there is none of that name.
+  Result<std::shared_ptr<TensorFile>> find(const std::string& name);
+  Result<std::shared_ptr<TensorFile>> make(const std::string& name, const tensor::Spec& spec,
+                                           std::span<const std::byte> values,
+                                           const ps::Update& update);
+
+  // Bytes of the weights, as they were at the first of these since look_again().
+  Status read_value(TensorFile& tensor, std::uint64_t offset, std::uint64_t length, Piece& piece);
+  void look_again(TensorFile& tensor);
+  // Bytes that were written and not committed.
+  Status read_staged(TensorFile& tensor, std::uint64_t offset, std::uint64_t length, Piece& piece);
+  Status open_for_writing(TensorFile& tensor);
+  // kOutOfRange behind the tensor's end.
+  Status write(TensorFile& tensor, std::uint64_t offset, std::span<const std::byte> bytes);
+  // O_TRUNC: forgets what was written.
+  Status forget(TensorFile& tensor);
+
+  // Pushes all that was written since the last time as one step, and waits until it is applied. A
+  // commit that failed is taken up where it stopped by the next one: nothing is pushed twice.
+  Status commit();
+  // Whether closing a file commits too: in jobs without steps in common.
+  bool commits_on_close() const;
+  bool has_written(TensorFile& tensor);
+  ps::WorkerStats stats();
+  Status leave();
+
+ private:
+  friend class Shown;
+  Deadline soon() const { return Deadline::after(patience_); }
+  // Repeats a call that waits, in short turns, until it ends well, fails, or `stop` or patience
+  // ends it.
+  Status in_turns(const std::function<Status(Deadline)>& call);
+  // Finishes the step that was begun, if any. The caller has the commit's mutex.
+  Status settle();
+  Status push(const std::shared_ptr<TensorFile>& tensor);
+  Result<std::shared_ptr<const Shown>> show(TensorFile& tensor);
+  Status fill_gaps(TensorFile& tensor);
+  Result<std::shared_ptr<TensorFile>> know(const std::string& name, ps::Parameter parameter);
+
+  const Nanos patience_;
+  const std::function<bool()> stop_;
+  std::mutex known_mutex_;
+  std::map<std::string, std::shared_ptr<TensorFile>> known_;
+  std::mutex commit_mutex_;  // one commit at a time; before all other mutexes
+  bool begun_ = false;       // a step, and it is not known to be applied
+  bool ended_ = false;
+  Tensors to_push_;  // of this step
+  Tensors in_flight_;
+  std::mutex worker_mutex_;
+  ps::Worker worker_;
+};
+
+}  // namespace ferry::interop

@@ -1,0 +1,242 @@
+#include <chrono>
+#include <cstring>
+
+#include "ferry/interop/pslite/post_core_internal.h"
+
+// Messages between nodes. The first part says what it is; the others are arrays.
+
+namespace ps {
+namespace {
+
+using ferry::Deadline;
+using ferry::bootstrap::Decoder;
+using ferry::bootstrap::Encoder;
+using std::chrono::seconds;
+
+constexpr seconds kSend{30};
+constexpr std::size_t kMostBody = std::size_t{64} << 20;
+constexpr std::size_t kInLine = 4096;  // smaller messages are copied by the mailbox anyway
+constexpr std::size_t kLine = 64;
+
+std::size_t in_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// What an array that lies in a message keeps.
+struct Held {
+  std::shared_ptr<ferry::fabric::Device> device;
+  std::shared_ptr<ferry::transfer::MailHub::Peer> peer;
+  ferry::transfer::Message message;
+};
+
+}  // namespace
+
+std::vector<std::byte> Postoffice::Core::head_of(Kind kind) const {
+  std::vector<std::byte> head;
+  Encoder(head).u8(static_cast<std::uint8_t>(kind)).u32(static_cast<std::uint32_t>(id));
+  return head;
+}
+
+void Postoffice::Core::say(int node, Kind kind, const std::vector<std::byte>& body) {
+  auto head = head_of(kind);
+  Encoder(head).raw(body);
+  if (const auto peer = route_to(node)) post(peer, head, nullptr);
+}
+
+// The way by which the node has spoken to this one, or a new one.
+Postoffice::Core::PeerPtr Postoffice::Core::route_to(int node) {
+  std::lock_guard<std::mutex> one_at_a_time(connecting_);
+  std::string endpoint;
+  {
+    std::unique_lock<std::mutex> lock(mu_);
+    if (const auto known = routes_.find(node); known != routes_.end()) return known->second;
+    if (dead_.count(node) > 0 || left_.count(node) > 0) return nullptr;
+    const auto at = endpoints_.find(node);
+    CHECK(at != endpoints_.end()) << "there is no node " << node;
+    endpoint = at->second;
+  }
+  auto peer = hub_->connect(endpoint, Deadline::after(kSend));
+  CHECK(peer) << "node " << node << " at " << endpoint << ": " << peer.error().to_string();
+  std::unique_lock<std::mutex> lock(mu_);
+  nodes_[(*peer)->id] = node;
+  return routes_.emplace(node, *peer).first->second;
+}
+
+// Large arrays go through registered memory, which the other end uses where it is if it can.
+void Postoffice::Core::post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                            const Message* data) {
+  const auto deadline = Deadline::after(kSend);
+  std::vector<std::span<const std::byte>> parts = {head};
+  std::size_t bytes = in_lines(head.size());
+  if (data != nullptr)
+    for (const auto& array : data->data) {
+      parts.push_back(std::as_bytes(std::span(array.data(), array.size())));
+      bytes += in_lines(array.size());
+    }
+  ferry::transfer::MailBuffer buffer;
+  if (bytes > kInLine) {
+    auto room = peer->box->allocate(bytes, deadline);
+    CHECK(room) << "no memory for a message of " << bytes << " bytes: " << room.error().to_string();
+    buffer = std::move(*room);
+    std::size_t at = 0;
+    for (auto& part : parts) {
+      const auto to = buffer.bytes().subspan(at, part.size());
+      if (!part.empty()) std::memcpy(to.data(), part.data(), part.size());
+      at += in_lines(part.size());
+      part = to;
+    }
+    auto sending = peer->box->send(parts, deadline);
+    if (sending.poll() && !sending.wait()) LOG(WARNING) << "a message did not get through";
+    return;
+  }
+  const auto sent = peer->box->send_and_wait(parts, deadline);
+  if (!sent) LOG(WARNING) << "a message did not get through: " << sent.error().to_string();
+}
+
+void Postoffice::Core::send(const Message& message) {
+  const auto& meta = message.meta;
+  CHECK_NE(meta.recver, Meta::kEmpty);
+  if (meta.recver == id) {
+    auto mine = message;
+    mine.meta.sender = id;
+    return deliver(std::move(mine), false);
+  }
+  auto head = head_of(Kind::kData);
+  Encoder out(head);
+  for (const int value : {meta.head, meta.app_id, meta.customer_id, meta.timestamp, meta.priority})
+    out.u32(static_cast<std::uint32_t>(value));
+  out.u8(static_cast<std::uint8_t>((meta.request ? 1 : 0) | (meta.push ? 2 : 0) |
+                                   (meta.pull ? 4 : 0) | (meta.simple_app ? 8 : 0)));
+  out.string(meta.body);
+  const auto peer = route_to(meta.recver);
+  if (peer == nullptr) {
+    LOG(WARNING) << "nothing is sent to node " << meta.recver << ", which is gone";
+    return;
+  }
+  post(peer, head, &message);
+}
+
+void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message message) {
+  if (message.parts().empty()) return;
+  const auto first = message.parts()[0];
+  const std::vector<std::byte> head(first.begin(), first.end());
+  Decoder in(head);
+  const auto kind = static_cast<Kind>(in.u8());
+  const auto sender = static_cast<int>(in.u32());
+  if (sender != Meta::kEmpty) {
+    std::unique_lock<std::mutex> lock(mu_);
+    nodes_.emplace(from->id, sender);
+    routes_.emplace(sender, from);
+    if (kind == Kind::kBye) left_.insert(sender);
+  }
+  switch (kind) {
+    case Kind::kData:
+      return data_arrived(from, sender, in, std::move(message));
+    case Kind::kJoin:
+      return joined(from, in);
+    case Kind::kTable:
+      return learn_table(in);
+    case Kind::kBarrier:
+    case Kind::kBarrierDone: {
+      const auto customer_id = static_cast<int>(in.u32());
+      const auto group = static_cast<int>(in.u32());
+      if (!in.ok() || group < 1 || group > 7) return;
+      return kind == Kind::kBarrier ? count_barrier(sender, customer_id, group)
+                                    : barrier_done(customer_id, group);
+    }
+    case Kind::kBye:
+      return;
+  }
+}
+
+void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in,
+                                    ferry::transfer::Message message) {
+  Message got;
+  auto& meta = got.meta;
+  for (int* value : {&meta.head, &meta.app_id, &meta.customer_id, &meta.timestamp, &meta.priority})
+    *value = static_cast<int>(in.u32());
+  const auto flags = in.u8();
+  meta.request = (flags & 1) != 0;
+  meta.push = (flags & 2) != 0;
+  meta.pull = (flags & 4) != 0;
+  meta.simple_app = (flags & 8) != 0;
+  meta.body = in.string(kMostBody);
+  meta.sender = sender;
+  meta.recver = id;
+  if (!in.finish("a message of a node")) return;
+  const auto parts = message.parts().subspan(1);
+  auto held = std::make_shared<Held>();
+  for (const auto part : parts) {
+    auto& array = got.data.emplace_back();
+    auto* bytes = const_cast<char*>(reinterpret_cast<const char*>(part.data()));
+    // Where it lies well it stays; the message is let go of with the last array.
+    const bool stays = part.size() >= kInLine && reinterpret_cast<std::uintptr_t>(bytes) % 16 == 0;
+    if (stays)
+      array.reset(bytes, part.size(), [held](char*) {});
+    else
+      array.CopyFrom(bytes, part.size());
+  }
+  held->device = device_;
+  held->peer = from;
+  held->message = std::move(message);
+  held.reset();
+  deliver(std::move(got), true);
+}
+
+Customer* Postoffice::Core::customer_for(const Meta& meta) const {
+  // Servers and the scheduler have one customer for each application, whoever asks.
+  const int customer_id = role == "worker" ? meta.customer_id : meta.app_id;
+  const auto found = customers_.find({meta.app_id, customer_id});
+  return found == customers_.end() ? nullptr : found->second;
+}
+
+// With a single customer, whoever has received a message handles it: no other thread needs to be
+// woken. With several, each has its thread, since one may wait for what another does.
+void Postoffice::Core::deliver(Message message, bool at_once) {
+  std::unique_lock<std::mutex> lock(customers_mu_);
+  auto* customer = customer_for(message.meta);
+  if (customer == nullptr) {
+    waiting_.push_back(std::move(message));
+    return;
+  }
+  const bool alone = at_once && !several_;
+  ++given_[customer];
+  lock.unlock();
+  customer->Accept(message, alone);
+  lock.lock();
+  if (--given_[customer] == 0) given_.erase(customer);
+  customers_changed_.notify_all();
+}
+
+void Postoffice::Core::add(Customer* customer) {
+  std::unique_lock<std::mutex> lock(customers_mu_);
+  customers_[{customer->app_id(), customer->customer_id()}] = customer;
+  if (customers_.size() > 1) several_ = true;
+  customers_changed_.notify_all();
+  for (auto each = waiting_.begin(); each != waiting_.end();) {
+    if (customer_for(each->meta) != customer) {
+      ++each;
+      continue;
+    }
+    customer->Accept(*each);
+    each = waiting_.erase(each);
+  }
+}
+
+void Postoffice::Core::remove(Customer* customer) {
+  std::unique_lock<std::mutex> lock(customers_mu_);
+  const std::pair key(customer->app_id(), customer->customer_id());
+  if (const auto found = customers_.find(key);
+      found != customers_.end() && found->second == customer)
+    customers_.erase(found);
+  customers_changed_.wait(lock, [&] { return given_.count(customer) == 0; });
+}
+
+Customer* Postoffice::Core::find(int app_id, int customer_id, int timeout) {
+  std::unique_lock<std::mutex> lock(customers_mu_);
+  const std::pair key(app_id, customer_id);
+  (void)customers_changed_.wait_for(lock, seconds(timeout),
+                                    [&] { return customers_.count(key) > 0; });
+  const auto found = customers_.find(key);
+  return found == customers_.end() ? nullptr : found->second;
+}
+
+}  // namespace ps

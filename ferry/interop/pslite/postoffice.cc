@@ -1,0 +1,69 @@
+#include <cstdlib>
+
+#include "ferry/interop/pslite/post_core_internal.h"
+
+namespace ps {
+
+Environment* Environment::Get() {
+  static Environment environment;
+  return &environment;
+}
+
+Environment* Environment::Init(const std::unordered_map<std::string, std::string>& envs) {
+  auto* environment = Get();
+  environment->over_ = envs;
+  return environment;
+}
+
+const char* Environment::find(const char* key) const {
+  const auto found = over_.find(key);
+  return found == over_.end() ? std::getenv(key) : found->second.c_str();
+}
+
+Postoffice::Postoffice() : core_(std::make_unique<Core>()) {}
+Postoffice::~Postoffice() = default;
+
+// Never destroyed: threads of programs that end without Finalize() may still use it.
+Postoffice* Postoffice::Get() {
+  static auto* office = new Postoffice();
+  return office;
+}
+
+void Postoffice::Start(int customer_id, const char* argv0, bool do_barrier) {
+  (void)argv0;
+  core_->start(customer_id, do_barrier);
+}
+void Postoffice::Finalize(int customer_id, bool do_barrier) {
+  core_->finalize(customer_id, do_barrier);
+}
+void Postoffice::AddCustomer(Customer* customer) { core_->add(customer); }
+void Postoffice::RemoveCustomer(Customer* customer) { core_->remove(customer); }
+Customer* Postoffice::GetCustomer(int app_id, int customer_id, int timeout) const {
+  return core_->find(app_id, customer_id, timeout);
+}
+void Postoffice::Send(const Message& message) { core_->send(message); }
+void Postoffice::CheckAlive() { core_->check_alive(); }
+
+const std::vector<int>& Postoffice::GetNodeIDs(int node_id) const {
+  const auto found = core_->groups.find(node_id);
+  CHECK(found != core_->groups.end()) << "there is no node and no group " << node_id;
+  return found->second;
+}
+const std::vector<Range>& Postoffice::GetServerKeyRanges() { return core_->ranges; }
+void Postoffice::RegisterExitCallback(const Callback& cb) { core_->exit_callbacks.push_back(cb); }
+int Postoffice::num_workers() const { return core_->workers; }
+int Postoffice::num_servers() const { return core_->servers; }
+int Postoffice::my_rank() const { return IDtoRank(core_->id); }
+bool Postoffice::is_worker() const { return core_->role == "worker"; }
+bool Postoffice::is_server() const { return core_->role == "server"; }
+bool Postoffice::is_scheduler() const { return core_->role == "scheduler"; }
+int Postoffice::verbose() const { return core_->verbose; }
+void Postoffice::Barrier(int customer_id, int node_group) {
+  core_->barrier(customer_id, node_group);
+}
+std::vector<int> Postoffice::GetDeadNodes(int t) {
+  (void)t;  // the fabric tells sooner
+  return core_->dead_nodes();
+}
+
+}  // namespace ps

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ferry/bootstrap/codec.h"
+#include "ferry/fabric/types.h"
+#include "ferry/ps/options.h"
+#include "ferry/ps/update.h"
+#include "ferry/tensor/shape.h"
+
+// What travels between roles over control connections. Everything that is read was written by a
+// member of the cluster, and is checked all the same.
+
+namespace ferry::ps {
+
+using Bytes = std::vector<std::byte>;
+
+enum class Ask : std::uint32_t {
+  // of the scheduler
+  kJoinServer = 1,  // ServerPlace -> index (4), its first shard (4), JobOptions
+  kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
+  kInit = 3,     // name, spec, update -> created (1), TensorInfo; unless created, once it is there
+  kFind = 4,     // name -> created (1): 0, TensorInfo; once it is there
+  kBarrier = 5,  // -> nothing, once every worker has asked
+  kMembers = 6,  // -> ranks
+  kLeave = 7,    // -> nothing
+  kServerReady = 8,  // -> nothing
+  kNames = 11,       // -> names of tensors that are there
+  kSnapshot = 10,    // folder -> path of the snapshot
+  kThere = 9,        // id (4): its first values are there -> nothing
+  // of a server
+  kCreate = 32,   // TensorInfo -> nothing
+  kDrop = 33,     // id (4) -> nothing
+  kAttach = 34,   // rank (4), device (16), grant of words, first line (4) -> ShardPlace each
+  kOpen = 35,     // rank (4), id (4) -> PartPlace for each part
+  kGrant = 36,    // rank (4), grant of memory -> whether it is used in place (1)
+  kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
+  kSettle = 38,   // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
+  kStop = 39,     // whether the job has failed (1) -> nothing
+  kSave = 41,     // path -> clock (8)
+  kRestore = 42,  // path, how many servers wrote it (4), TensorInfo -> nothing
+  kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
+};
+
+// Part of a tensor on one shard. Shards are counted over all servers.
+struct Run {
+  std::uint32_t shard = 0;
+  std::uint64_t offset = 0;  // in bytes of the tensor
+  std::uint64_t bytes = 0;
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+struct TensorInfo {
+  std::uint32_t id = 0;
+  std::string name;
+  tensor::Spec spec;
+  Update update;
+  std::uint64_t block_bytes = 0;
+  std::vector<Run> runs;  // by offset, without gaps
+};
+
+struct ServerPlace {
+  std::string control;  // endpoints
+  std::string data;
+  std::uint32_t shards = 0;
+};
+
+struct Welcome {
+  std::uint32_t rank = 0;
+  JobOptions job;
+  std::vector<ServerPlace> servers;
+};
+
+struct ShardPlace {
+  fabric::RemoteRegion ring;
+  fabric::RemoteRegion pool;  // the worker's slots begin at rank * slots_each()
+  std::uint64_t clock = 0;
+};
+
+struct PartPlace {
+  std::uint32_t run = 0;   // index of TensorInfo::runs
+  std::uint32_t part = 0;  // its number at its shard
+  fabric::RemoteRegion table;
+  fabric::RemoteRegion seats;  // of all workers, by rank
+  std::uint16_t nonce = 0;
+};
+
+// Readers leave failures to Decoder::finish().
+void put(bootstrap::Encoder& out, const JobOptions& job);
+void put(bootstrap::Encoder& out, const tensor::Spec& spec);
+void put(bootstrap::Encoder& out, const Update& update);
+void put(bootstrap::Encoder& out, const TensorInfo& info);
+void put(bootstrap::Encoder& out, const ServerPlace& place);
+void put(bootstrap::Encoder& out, const Welcome& welcome);
+void put(bootstrap::Encoder& out, const fabric::RemoteRegion& region);
+void put(bootstrap::Encoder& out, const ShardPlace& place);
+void put(bootstrap::Encoder& out, const PartPlace& place);
+
+Result<JobOptions> get_job(bootstrap::Decoder& in);
+Result<tensor::Spec> get_spec(bootstrap::Decoder& in);
+Result<Update> get_update(bootstrap::Decoder& in);
+Result<TensorInfo> get_tensor(bootstrap::Decoder& in);
+Result<ServerPlace> get_server(bootstrap::Decoder& in);
+Result<Welcome> get_welcome(bootstrap::Decoder& in);
+Result<fabric::RemoteRegion> get_region(bootstrap::Decoder& in);
+Result<ShardPlace> get_shard_place(bootstrap::Decoder& in);
+Result<PartPlace> get_part_place(bootstrap::Decoder& in);
+
+inline constexpr std::size_t kMostName = 1024;
+inline constexpr std::size_t kMostPath = 4096;
+// kInvalidArgument or kOutOfRange says which number cannot be.
+Status check_job(const JobOptions& job);
+// Slots that each worker has of a shard's pool.
+std::uint32_t slots_each(const JobOptions& job);
+
+}  // namespace ferry::ps

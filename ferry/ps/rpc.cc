@@ -1,0 +1,119 @@
+#include <chrono>
+
+#include "ferry/ps/rpc_internal.h"
+
+namespace ferry::ps {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr seconds kAnswer{10};       // to send an answer
+constexpr std::size_t kText = 4096;  // of an error
+
+transfer::MailboxOptions box_options() { return {.slots = 4}; }
+transfer::MailRoomOptions room_options() {
+  return {.budget_bytes = std::uint64_t{16} << 20, .tuning = transfer::TuningUse::kOff};
+}
+
+Bytes flat(const transfer::Message& message) {
+  Bytes bytes;
+  for (const auto part : message.parts()) bytes.insert(bytes.end(), part.begin(), part.end());
+  return bytes;
+}
+
+}  // namespace
+
+fabric::Options control_options(const fabric::Options& data) {
+  auto options = data;
+  options.provider = "tcp";
+  options.lanes_per_peer = 1;
+  options.completion_queues = 1;
+  options.arena_bytes = std::size_t{1} << 20;
+  options.budget_bytes = 0;
+  // The same address as for data, and a port of its own.
+  if (const auto colon = options.listen.rfind(':'); colon != std::string::npos)
+    options.listen = options.listen.substr(0, colon) + ":0";
+  return options;
+}
+
+Result<std::unique_ptr<RpcClient>> RpcClient::connect(fabric::Device& device,
+                                                      const std::string& endpoint,
+                                                      Deadline deadline) {
+  auto channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
+  std::unique_ptr<RpcClient> client(new RpcClient(device, std::move(channel)));
+  client->room_.emplace(FERRY_TRY(transfer::MailRoom::open(device, room_options())));
+  client->box_.emplace(FERRY_TRY(
+      transfer::Mailbox::open(*client->room_, device, client->channel_, box_options(), deadline)));
+  return client;
+}
+
+Result<std::optional<Bytes>> RpcClient::answer_to(std::uint64_t id,
+                                                  const transfer::Message& message) {
+  const auto bytes = flat(message);
+  bootstrap::Decoder in(bytes);
+  const auto got = in.u64();
+  const auto code = in.u8();
+  const auto rest = in.raw(in.remaining());
+  FERRY_TRY(in.finish("an answer"));
+  if (got != id) return std::optional<Bytes>();
+  if (code == 0) return std::optional(Bytes(rest.begin(), rest.end()));
+  const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
+  return fail(static_cast<Code>(code), "{}", text);
+}
+
+Result<Bytes> RpcClient::call(Ask what, const Bytes& body, Deadline deadline) {
+  LockGuard<Mutex> guard(lock_);
+  const auto id = ++last_id_;
+  Bytes question;
+  bootstrap::Encoder(question).u64(id).u32(static_cast<std::uint32_t>(what)).raw(body);
+  FERRY_TRY(box_->send_and_wait(question, deadline));
+  for (;;) {
+    const auto message = FERRY_TRY(box_->receive(deadline));
+    auto answer = FERRY_TRY(answer_to(id, message));
+    if (answer) return *std::move(answer);
+  }
+}
+
+Result<std::unique_ptr<RpcServer>> RpcServer::open(const fabric::Options& options,
+                                                   Handler& handler) {
+  auto device = FERRY_TRY(fabric::Device::open(options));
+  std::unique_ptr<RpcServer> server(new RpcServer(std::move(device), handler));
+  server->hub_ =
+      FERRY_TRY(transfer::MailHub::open(server->device_, room_options(), box_options(), *server));
+  return server;
+}
+
+void RpcServer::gone(std::uint64_t peer) {
+  peers_.erase(peer);
+  handler_.gone(peer);
+}
+
+void RpcServer::arrived(const std::shared_ptr<Peer>& from, transfer::Message message) {
+  const auto bytes = flat(message);
+  (void)message.release();
+  peers_[from->id] = from;
+  bootstrap::Decoder in(bytes);
+  Question question{.peer = from->id, .id = in.u64()};
+  question.what = static_cast<Ask>(in.u32());
+  if (!in.ok()) return reply(question, fail(Code::kInvalidArgument, "a question that is none"));
+  auto answer = handler_.asked(question, in);
+  if (!answer) return reply(question, tl::unexpected<Error>(answer.error()));
+  if (*answer) reply(question, **answer);
+}
+
+void RpcServer::reply(const Question& question, const Result<Bytes>& answer) {
+  const auto peer = peers_.find(question.peer);
+  if (peer == peers_.end()) return;
+  Bytes bytes;
+  bootstrap::Encoder out(bytes);
+  out.u64(question.id).u8(answer ? 0 : static_cast<std::uint8_t>(answer.error().code()));
+  if (answer)
+    out.raw(*answer);
+  else
+    out.raw(std::as_bytes(std::span(answer.error().message()))
+                .first(std::min(answer.error().message().size(), kText)));
+  // A peer that does not take its answer is found to be gone by the next look at it.
+  (void)peer->second->box->send_and_wait(bytes, Deadline::after(kAnswer));
+}
+
+}  // namespace ferry::ps

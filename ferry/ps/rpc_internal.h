@@ -1,0 +1,84 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ferry/base/spin.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/fabric/device.h"
+#include "ferry/ps/messages_internal.h"
+#include "ferry/transfer/mail_hub.h"
+
+namespace ferry::ps {
+
+// The device for control messages: tcp, little memory, the rest as for data.
+fabric::Options control_options(const fabric::Options& data);
+
+// Asks one peer. Thread-safe: one question at a time.
+class RpcClient {
+ public:
+  static Result<std::unique_ptr<RpcClient>> connect(fabric::Device& device,
+                                                    const std::string& endpoint, Deadline deadline);
+  // What the peer answered, or the error it named. kUnavailable if it is gone. An answer that comes
+  // after the deadline is thrown away.
+  Result<Bytes> call(Ask what, const Bytes& body, Deadline deadline);
+  bool alive() const { return channel_.alive(); }
+
+ private:
+  RpcClient(fabric::Device& device, fabric::Channel channel)
+      : device_(device), channel_(std::move(channel)) {}
+  Result<std::optional<Bytes>> answer_to(std::uint64_t id, const transfer::Message& message);
+
+  fabric::Device& device_;
+  fabric::Channel channel_;
+  std::optional<transfer::MailRoom> room_;
+  std::optional<transfer::Mailbox> box_;
+  Mutex lock_;
+  std::uint64_t last_id_ = 0;
+};
+
+// Answers many peers on one thread. A question may be answered later, with reply(), by the same
+// thread.
+class RpcServer final : transfer::MailHub::Handler {
+ public:
+  // Which peer, and which of its questions.
+  struct Question {
+    std::uint64_t peer = 0;
+    std::uint64_t id = 0;
+    Ask what{};
+  };
+  class Handler {
+   public:
+    // An answer, or nothing: it comes later.
+    virtual Result<std::optional<Bytes>> asked(const Question& question,
+                                               bootstrap::Decoder& body) = 0;
+    virtual void gone(std::uint64_t peer) = 0;
+    virtual void tick() {}  // every few milliseconds, and after each question
+
+   protected:
+    ~Handler() = default;
+  };
+
+  static Result<std::unique_ptr<RpcServer>> open(const fabric::Options& options, Handler& handler);
+
+  std::string endpoint() const { return device_.endpoint(); }
+  // Only from the handler's calls.
+  void reply(const Question& question, const Result<Bytes>& answer);
+
+ private:
+  using Peer = transfer::MailHub::Peer;
+  RpcServer(fabric::Device device, Handler& handler)
+      : device_(std::move(device)), handler_(handler) {}
+  void arrived(const std::shared_ptr<Peer>& from, transfer::Message message) override;
+  void gone(std::uint64_t peer) override;
+  void tick() override { handler_.tick(); }
+
+  fabric::Device device_;
+  Handler& handler_;
+  std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // that have asked something
+  std::unique_ptr<transfer::MailHub> hub_;                // stops first
+};
+
+}  // namespace ferry::ps

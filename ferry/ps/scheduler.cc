@@ -1,0 +1,169 @@
+#include "ferry/ps/scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/scheduler_core_internal.h"
+
+namespace ferry::ps {
+namespace {
+
+constexpr std::chrono::seconds kServerAnswers{10};
+
+}  // namespace
+
+Result<Scheduler> Scheduler::open(SchedulerOptions options) {
+  return Scheduler(FERRY_TRY(Core::open(std::move(options))));
+}
+Scheduler::Scheduler(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Scheduler::Scheduler(Scheduler&&) noexcept = default;
+Scheduler& Scheduler::operator=(Scheduler&&) noexcept = default;
+Scheduler::~Scheduler() = default;
+std::string Scheduler::endpoint() const { return core_->endpoint(); }
+Status Scheduler::wait(Deadline deadline) { return core_->wait(deadline); }
+SchedulerStats Scheduler::stats() const { return core_->stats(); }
+
+Result<std::unique_ptr<Scheduler::Core>> Scheduler::Core::open(SchedulerOptions options) {
+  FERRY_TRY(check_job(options.job));
+  std::unique_ptr<Core> core(new Core());
+  core->options_ = std::move(options);
+  core->job_ = core->options_.job;
+  core->workers_.resize(core->job_.workers);
+  auto control = control_options(core->options_.device);
+  core->asking_.emplace(FERRY_TRY(fabric::Device::open(control)));
+  control.listen = core->options_.device.listen;
+  core->control_ = FERRY_TRY(RpcServer::open(control, *core));
+  return core;
+}
+
+Scheduler::Core::~Core() { control_.reset(); }
+
+Status Scheduler::Core::wait(Deadline deadline) {
+  LockGuard<Mutex> guard(lock_);
+  while (!end_) {
+    if (deadline.expired()) return fail(Code::kDeadlineExceeded, "the job goes on");
+    const auto left = std::min<Nanos>(deadline.left(), std::chrono::seconds(1));
+    (void)changed_.wait_for(lock_, left);
+  }
+  return *end_;
+}
+
+SchedulerStats Scheduler::Core::stats() {
+  LockGuard<Mutex> guard(lock_);
+  return stats_;
+}
+
+void Scheduler::Core::finish(Status status) {
+  LockGuard<Mutex> guard(lock_);
+  if (!end_) end_ = std::move(status);
+  changed_.notify_all();
+}
+
+void Scheduler::Core::count() {
+  LockGuard<Mutex> guard(lock_);
+  stats_.servers = static_cast<std::uint32_t>(servers_.size());
+  stats_.tensors = static_cast<std::uint32_t>(tensors_.size());
+  stats_.dead = dead_;
+  stats_.workers = 0;
+  stats_.left = 0;
+  for (const auto& worker : workers_) {
+    if (worker.state == State::kThere) ++stats_.workers;
+    if (worker.state == State::kOut) ++stats_.left;
+  }
+  stats_.left -= dead_;
+}
+
+Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Bytes& body) {
+  return server.client->call(what, body, Deadline::after(kServerAnswers));
+}
+
+// What the dead worker has ended somewhere counts everywhere; the rest counts nowhere.
+void Scheduler::Core::settle(std::uint32_t rank) {
+  Bytes who;
+  bootstrap::Encoder(who).u32(rank);
+  std::uint64_t through = 0;
+  std::uint64_t folded = 0;
+  for (auto& server : servers_) {
+    const auto answer = ask_server(server, Ask::kFreeze, who);
+    if (!answer) {
+      logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
+      continue;
+    }
+    bootstrap::Decoder in(*answer);
+    through = std::max(through, in.u64());
+    folded = std::max(folded, in.u64());
+  }
+  Bytes verdict;
+  bootstrap::Encoder(verdict).u32(rank).u64(through).u32(folded > through ? ++last_attempt_ : 0);
+  for (auto& server : servers_) {
+    const auto answer = ask_server(server, Ask::kSettle, verdict);
+    if (!answer)
+      logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
+  }
+}
+
+void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
+  workers_[rank].state = State::kOut;
+  if (died) {
+    ++dead_;
+    logger().warn("worker {} is gone; {} of {} have died", rank, dead_, job_.workers);
+  }
+  barrier_.erase(rank);
+  if (!died || dead_ <= job_.most_dead)
+    settle(rank);
+  else
+    fail_job(
+        Error(Code::kAborted,
+              fmt::format("{} workers have died, {} may; the job has ended", dead_, job_.most_dead),
+              0, __FILE__, __LINE__));
+  forget_tensors_of(workers_[rank].peer);
+  look_at_barrier();
+  const bool over = std::all_of(workers_.begin(), workers_.end(),
+                                [](const auto& worker) { return worker.state == State::kOut; });
+  count();
+  if (!over) return;
+  Bytes well;
+  bootstrap::Encoder(well).u8(0);
+  if (!failure_)
+    for (auto& server : servers_) (void)ask_server(server, Ask::kStop, well);
+  finish({});
+}
+
+void Scheduler::Core::fail_job(const Error& cause) {
+  if (failure_) return;
+  failure_ = cause;
+  logger().error("{}", cause.message());
+  Bytes badly;
+  bootstrap::Encoder(badly).u8(1);
+  for (auto& server : servers_)
+    if (server.alive) (void)ask_server(server, Ask::kStop, badly);
+  for (const auto& [rank, question] : barrier_)
+    control_->reply(question, tl::unexpected<Error>(cause));
+  barrier_.clear();
+  for (const auto& waiting : joining_)
+    control_->reply(waiting.question, tl::unexpected<Error>(cause));
+  joining_.clear();
+  finish(tl::unexpected<Error>(cause));
+}
+
+void Scheduler::Core::gone(std::uint64_t peer) {
+  std::erase_if(joining_, [&](const Waiting& each) { return each.question.peer == peer; });
+  if (const auto rank = rank_of(peer)) return take_out(*rank, true);
+  for (auto& server : servers_) {
+    if (server.peer != peer) continue;
+    server.alive = false;
+    bool over = false;
+    {
+      LockGuard<Mutex> guard(lock_);
+      over = end_.has_value();
+    }
+    if (!over)
+      fail_job(
+          Error(Code::kAborted,
+                fmt::format("the server at {} is gone, and its blocks with it", server.place.data),
+                0, __FILE__, __LINE__));
+  }
+}
+
+}  // namespace ferry::ps

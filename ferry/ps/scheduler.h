@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/error.h"
+#include "ferry/fabric/options.h"
+#include "ferry/ps/options.h"
+
+namespace ferry::ps {
+
+struct SchedulerOptions {
+  JobOptions job{};
+  fabric::Options device{};  // where it listens, the secret, patience; it is reached over tcp
+  // The job begins with the newest whole snapshot of this folder, if there is one. The number of
+  // servers may be another. Workers and servers see the same files.
+  std::string restore{};
+};
+
+struct SchedulerStats {
+  std::uint32_t servers = 0;  // that have come
+  std::uint32_t workers = 0;  // that are there
+  std::uint32_t left = 0;     // workers that said so
+  std::uint32_t dead = 0;     // workers that did not
+  std::uint32_t tensors = 0;
+};
+
+// Knows who takes part in a job, where blocks lie, and who has died. Works on a thread of its own.
+// Thread-safe, but for moving and destruction.
+class Scheduler {
+ public:
+  static Result<Scheduler> open(SchedulerOptions options);
+  Scheduler(Scheduler&&) noexcept;
+  Scheduler& operator=(Scheduler&&) noexcept;
+  ~Scheduler();
+
+  std::string endpoint() const;
+  // Until every worker has left. kAborted: too many have died, or a server has. kDeadlineExceeded:
+  // the job goes on.
+  Status wait(Deadline deadline);
+  SchedulerStats stats() const;
+
+ private:
+  class Core;
+  explicit Scheduler(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace ferry::ps

@@ -1,0 +1,264 @@
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/ps/scheduler_core_internal.h"
+
+// What servers and workers ask of the scheduler. All of it runs on the thread of its RpcServer.
+
+namespace ferry::ps {
+
+Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& question,
+                                                    bootstrap::Decoder& body) {
+  if (failure_ && question.what != Ask::kLeave) return tl::unexpected<Error>(*failure_);
+  switch (question.what) {
+    case Ask::kJoinServer:
+      return FERRY_TRY(join_server(question.peer, body));
+    case Ask::kServerReady:
+      return server_ready(question.peer);
+    case Ask::kJoinWorker:
+      return join_worker(question, body);
+    case Ask::kInit:
+      return init(question, body);
+    case Ask::kFind:
+      return find(question, body);
+    case Ask::kThere:
+      return FERRY_TRY(tensor_there(body));
+    case Ask::kNames:
+      return FERRY_TRY(names());
+    case Ask::kSnapshot:
+      return FERRY_TRY(snapshot(body));
+    case Ask::kBarrier:
+      return barrier(question);
+    case Ask::kMembers:
+      return FERRY_TRY(members());
+    case Ask::kLeave: {
+      const auto rank = FERRY_TRY(rank_of(question.peer));
+      control_->reply(question, Bytes());
+      take_out(rank, false);
+      return std::optional<Bytes>();
+    }
+    default:
+      return fail(Code::kUnimplemented, "the scheduler does not answer question {}",
+                  static_cast<std::uint32_t>(question.what));
+  }
+}
+
+Result<Bytes> Scheduler::Core::join_server(std::uint64_t peer, bootstrap::Decoder& in) {
+  ServerAt server;
+  server.peer = peer;
+  server.place = FERRY_TRY(get_server(in));
+  FERRY_TRY(in.finish("a server that joins"));
+  if (servers_.size() >= job_.servers)
+    return fail(Code::kResourceExhausted, "the job has its {} servers already", job_.servers);
+  server.client = FERRY_TRY(RpcClient::connect(*asking_, server.place.control,
+                                               Deadline::after(std::chrono::seconds(10))));
+  std::uint32_t first = 0;
+  for (const auto& other : servers_) first += other.place.shards;
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u32(static_cast<std::uint32_t>(servers_.size())).u32(first);
+  put(out, job_);
+  servers_.push_back(std::move(server));
+  count();
+  return answer;
+}
+
+bool Scheduler::Core::all_ready() const {
+  return servers_.size() == job_.servers &&
+         std::all_of(servers_.begin(), servers_.end(),
+                     [](const ServerAt& server) { return server.ready; });
+}
+
+Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
+  for (auto& server : servers_)
+    if (server.peer == peer) server.ready = true;
+  if (all_ready()) {
+    std::size_t shards = 0;
+    for (const auto& server : servers_) shards += server.place.shards;
+    placement_.emplace(shards);
+    if (auto restored = restore(); !restored) {
+      fail_job(restored.error());
+      return tl::unexpected<Error>(restored.error());
+    }
+    for (const auto& waiting : std::exchange(joining_, {}))
+      control_->reply(waiting.question, welcome(waiting.question.peer, waiting.wanted));
+  }
+  return std::optional<Bytes>(std::in_place);
+}
+
+Result<std::optional<Bytes>> Scheduler::Core::join_worker(const RpcServer::Question& question,
+                                                          bootstrap::Decoder& in) {
+  const auto wanted = in.u32();
+  FERRY_TRY(in.finish("a worker that joins"));
+  if (all_ready()) return FERRY_TRY(welcome(question.peer, wanted));
+  joining_.push_back({question, wanted});
+  return std::optional<Bytes>();
+}
+
+Result<std::uint32_t> Scheduler::Core::choose_rank(std::uint32_t wanted) const {
+  if (wanted != ~0U) {
+    if (wanted >= job_.workers)
+      return fail(Code::kOutOfRange, "there is no worker {}: the job has {}", wanted, job_.workers);
+    if (workers_[wanted].state != State::kExpected)
+      return fail(Code::kAlreadyExists, "worker {} is there already, or was", wanted);
+    return wanted;
+  }
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+    if (workers_[rank].state == State::kExpected) return rank;
+  return fail(Code::kResourceExhausted,
+              "all {} workers of the job have come; declare more when the scheduler is started",
+              job_.workers);
+}
+
+Result<Bytes> Scheduler::Core::welcome(std::uint64_t peer, std::uint32_t wanted) {
+  Welcome answer;
+  answer.rank = FERRY_TRY(choose_rank(wanted));
+  answer.job = job_;
+  for (const auto& server : servers_) answer.servers.push_back(server.place);
+  workers_[answer.rank] = {peer, State::kThere};
+  count();
+  Bytes bytes;
+  bootstrap::Encoder out(bytes);
+  put(out, answer);
+  return bytes;
+}
+
+Result<std::uint32_t> Scheduler::Core::rank_of(std::uint64_t peer) const {
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+    if (workers_[rank].state == State::kThere && workers_[rank].peer == peer) return rank;
+  return fail(Code::kFailedPrecondition, "this is no worker of the job; join first");
+}
+
+Result<std::optional<Bytes>> Scheduler::Core::init(const RpcServer::Question& question,
+                                                   bootstrap::Decoder& in) {
+  TensorInfo info;
+  info.name = in.string(kMostName);
+  info.spec = FERRY_TRY(get_spec(in));
+  info.update = FERRY_TRY(get_update(in));
+  FERRY_TRY(in.finish("a tensor"));
+  const auto found = tensors_.find(info.name);
+  if (found == tensors_.end()) return create(question, std::move(info));
+  const auto& there = found->second.info;
+  if (there.spec != info.spec || there.update != info.update)
+    return fail(Code::kAlreadyExists, "tensor '{}' is {} with {}, and not {} with {}", info.name,
+                there.spec.to_string(), there.update.to_string(), info.spec.to_string(),
+                info.update.to_string());
+  return show(question, found->second);
+}
+
+std::optional<Bytes> Scheduler::Core::show(const RpcServer::Question& question, TensorAt& tensor) {
+  if (!tensor.there) {
+    tensor.waiting.push_back(question);
+    return std::nullopt;
+  }
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u8(0);
+  put(out, tensor.info);
+  return answer;
+}
+
+Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& question,
+                                                     TensorInfo info) {
+  const auto bytes = FERRY_TRY(info.spec.bytes());
+  if (!placement_) return fail(Code::kUnavailable, "the servers have not come yet");
+  info.id = ++last_tensor_;
+  info.block_bytes = Placement::block_bytes(info.spec, job_.block_bytes);
+  info.runs = placement_->place(bytes, info.block_bytes);
+  Bytes wish;
+  bootstrap::Encoder wanted(wish);
+  put(wanted, info);
+  for (auto& server : servers_) {
+    const auto made = ask_server(server, Ask::kCreate, wish);
+    if (made) continue;
+    drop(info);
+    return tl::unexpected<Error>(made.error());
+  }
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u8(1);
+  put(out, info);
+  const auto name = info.name;
+  tensors_.emplace(name, TensorAt{std::move(info), question.peer});
+  count();
+  return answer;
+}
+
+void Scheduler::Core::drop(const TensorInfo& info) {
+  Bytes id;
+  bootstrap::Encoder(id).u32(info.id);
+  for (auto& server : servers_) (void)ask_server(server, Ask::kDrop, id);
+  placement_->take_back(info.runs);
+}
+
+Result<Bytes> Scheduler::Core::tensor_there(bootstrap::Decoder& in) {
+  const auto id = in.u32();
+  FERRY_TRY(in.finish("a tensor that is there"));
+  for (auto& [name, tensor] : tensors_) {
+    if (tensor.info.id != id) continue;
+    tensor.there = true;
+    for (const auto& question : std::exchange(tensor.waiting, {}))
+      control_->reply(question, *show(question, tensor));
+  }
+  return Bytes();
+}
+
+// Tensors whose first values do not come any more.
+void Scheduler::Core::forget_tensors_of(std::uint64_t peer) {
+  for (auto each = tensors_.begin(); each != tensors_.end();) {
+    auto& tensor = each->second;
+    if (tensor.there || tensor.creator != peer) {
+      ++each;
+      continue;
+    }
+    drop(tensor.info);
+    for (const auto& question : tensor.waiting)
+      control_->reply(question, fail(Code::kAborted,
+                                     "the worker that made '{}' died before it had sent the first "
+                                     "values; init() it again",
+                                     each->first));
+    each = tensors_.erase(each);
+  }
+}
+
+Result<std::optional<Bytes>> Scheduler::Core::find(const RpcServer::Question& question,
+                                                   bootstrap::Decoder& in) {
+  const auto name = std::string(in.string(kMostName));
+  FERRY_TRY(in.finish("a tensor's name"));
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "there is no tensor '{}'; init() makes it", name);
+  return show(question, found->second);
+}
+
+Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question& question) {
+  barrier_[FERRY_TRY(rank_of(question.peer))] = question;
+  look_at_barrier();
+  return std::optional<Bytes>();
+}
+
+// Everybody who may still come is waited for.
+void Scheduler::Core::look_at_barrier() {
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+    if (workers_[rank].state != State::kOut && !barrier_.contains(rank)) return;
+  for (const auto& [rank, question] : std::exchange(barrier_, {}))
+    control_->reply(question, Bytes());
+}
+
+Result<Bytes> Scheduler::Core::names() const {
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  for (const auto& [name, tensor] : tensors_)
+    if (tensor.there) out.string(name);
+  return answer;
+}
+
+Result<Bytes> Scheduler::Core::members() const {
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+    if (workers_[rank].state == State::kThere) out.u32(rank);
+  return answer;
+}
+
+}  // namespace ferry::ps

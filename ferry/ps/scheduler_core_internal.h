@@ -1,0 +1,99 @@
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <optional>
+
+#include "ferry/ps/placement_internal.h"
+#include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/scheduler.h"
+
+namespace ferry::ps {
+
+class Scheduler::Core final : public RpcServer::Handler {
+ public:
+  static Result<std::unique_ptr<Core>> open(SchedulerOptions options);
+  ~Core();
+
+  std::string endpoint() const { return control_->endpoint(); }
+  Status wait(Deadline deadline);
+  SchedulerStats stats();
+
+  Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
+                                     bootstrap::Decoder& body) override;
+  void gone(std::uint64_t peer) override;
+
+ private:
+  struct ServerAt {
+    std::uint64_t peer = 0;
+    ServerPlace place;
+    std::unique_ptr<RpcClient> client;
+    bool ready = false;
+    bool alive = true;
+  };
+  enum class State : std::uint8_t { kExpected, kThere, kOut };
+  struct WorkerAt {
+    std::uint64_t peer = 0;
+    State state = State::kExpected;
+  };
+  Core() = default;
+  Result<Bytes> join_server(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
+  Result<std::optional<Bytes>> join_worker(const RpcServer::Question& question,
+                                           bootstrap::Decoder& in);
+  Result<Bytes> welcome(std::uint64_t peer, std::uint32_t wanted);
+  Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
+  struct TensorAt {
+    TensorInfo info;
+    std::uint64_t creator = 0;  // the peer that brings its first values
+    bool there = false;
+    std::vector<RpcServer::Question> waiting{};  // for these
+  };
+  Result<std::optional<Bytes>> init(const RpcServer::Question& question, bootstrap::Decoder& in);
+  Result<std::optional<Bytes>> create(const RpcServer::Question& question, TensorInfo info);
+  Result<std::optional<Bytes>> find(const RpcServer::Question& question, bootstrap::Decoder& in);
+  std::optional<Bytes> show(const RpcServer::Question& question, TensorAt& tensor);
+  Result<Bytes> tensor_there(bootstrap::Decoder& in);
+  void forget_tensors_of(std::uint64_t peer);
+  Result<Bytes> snapshot(bootstrap::Decoder& in);
+  Status restore();
+  void drop(const TensorInfo& info);
+  Result<std::optional<Bytes>> barrier(const RpcServer::Question& question);
+  Result<Bytes> members() const;
+  Result<Bytes> names() const;
+  Result<std::uint32_t> rank_of(std::uint64_t peer) const;
+  bool all_ready() const;
+  void look_at_barrier();
+  void settle(std::uint32_t rank);
+  void take_out(std::uint32_t rank, bool died);
+  void fail_job(const Error& cause);
+  void finish(Status status);
+  void count();
+  Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
+
+  SchedulerOptions options_;
+  JobOptions job_;
+  std::vector<ServerAt> servers_;
+  std::vector<WorkerAt> workers_;
+  std::map<std::string, TensorAt, std::less<>> tensors_;
+  std::optional<Placement> placement_;
+  std::uint32_t last_tensor_ = 0;
+  std::uint32_t last_attempt_ = 0;
+  std::uint32_t dead_ = 0;
+  struct Waiting {
+    RpcServer::Question question;
+    std::uint32_t wanted = 0;
+  };
+  std::vector<Waiting> joining_;                          // workers that came before the servers
+  std::map<std::uint32_t, RpcServer::Question> barrier_;  // by rank
+  std::optional<Error> failure_;
+
+  Mutex lock_;
+  std::condition_variable_any changed_;
+  std::optional<Status> end_ FERRY_GUARDED_BY(lock_);
+  SchedulerStats stats_ FERRY_GUARDED_BY(lock_);
+  std::optional<fabric::Device> asking_;
+  std::unique_ptr<RpcServer> control_;
+};
+
+}  // namespace ferry::ps

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/snapshot_internal.h"
+
+namespace ferry::ps {
+namespace {
+
+constexpr std::chrono::minutes kDisk{10};
+constexpr std::size_t kKept = 2;  // the last one, and the one before in case it is found broken
+
+}  // namespace
+
+Result<Bytes> Scheduler::Core::snapshot(bootstrap::Decoder& in) {
+  const Snapshots snapshots{std::string(in.string(kMostPath))};
+  FERRY_TRY(in.finish("a snapshot's folder"));
+  const auto path = FERRY_TRY(snapshots.begin());
+  Bytes where;
+  bootstrap::Encoder(where).string(path);
+  std::vector<std::uint64_t> clocks;
+  for (auto& server : servers_) {
+    const auto saved = FERRY_TRY(server.client->call(Ask::kSave, where, Deadline::after(kDisk)));
+    bootstrap::Decoder answer(saved);
+    clocks.push_back(answer.u64());
+  }
+  if (std::any_of(clocks.begin(), clocks.end(), [&](auto one) { return one != clocks.front(); }))
+    return fail(Code::kFailedPrecondition,
+                "servers are in different steps; take snapshots while all workers wait at a "
+                "barrier");
+  std::vector<TensorInfo> infos;
+  for (const auto& [name, tensor] : tensors_)
+    if (tensor.there) infos.push_back(tensor.info);
+  FERRY_TRY(Snapshots::finish(path, infos, job_.servers));
+  snapshots.keep_newest(kKept);
+  return where;
+}
+
+Status Scheduler::Core::restore() {
+  if (options_.restore.empty()) return {};
+  auto found = Snapshots(options_.restore).newest();
+  if (!found && found.error().code() == Code::kNotFound) {
+    logger().warn("{}; the job begins without", found.error().message());
+    return {};
+  }
+  auto snapshot = FERRY_TRY(std::move(found));
+  for (auto& info : snapshot.tensors) {
+    info.id = ++last_tensor_;
+    info.block_bytes = Placement::block_bytes(info.spec, job_.block_bytes);
+    info.runs = placement_->place(FERRY_TRY(info.spec.bytes()), info.block_bytes);
+    Bytes wish;
+    bootstrap::Encoder out(wish);
+    out.string(snapshot.path).u32(snapshot.servers);
+    put(out, info);
+    for (auto& server : servers_)
+      FERRY_TRY(server.client->call(Ask::kRestore, wish, Deadline::after(kDisk)));
+    const auto name = info.name;
+    tensors_.emplace(name, TensorAt{.info = std::move(info), .there = true});
+  }
+  count();
+  return {};
+}
+
+}  // namespace ferry::ps

@@ -1,0 +1,134 @@
+#include "ferry/ps/server.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/ps/server_core_internal.h"
+
+namespace ferry::ps {
+
+Result<Server> Server::open(ServerOptions options, Deadline deadline) {
+  return Server(FERRY_TRY(Core::open(std::move(options), deadline)));
+}
+Server::Server(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Server::Server(Server&&) noexcept = default;
+Server& Server::operator=(Server&&) noexcept = default;
+Server::~Server() = default;
+std::uint32_t Server::index() const { return core_->index(); }
+std::string Server::endpoint() const { return core_->endpoint(); }
+Status Server::wait(Deadline deadline) { return core_->wait(deadline); }
+ServerStats Server::stats() const { return core_->stats(); }
+
+Result<std::unique_ptr<Server::Core>> Server::Core::open(ServerOptions options, Deadline deadline) {
+  if (options.shards == 0 || options.shards > 256)
+    return fail(Code::kOutOfRange, "a server has 1 to 256 shards, not {}", options.shards);
+  std::unique_ptr<Core> core(new Core());
+  core->options_ = std::move(options);
+  auto device = core->options_.device;
+  if (core->options_.memory_bytes > 0) device.budget_bytes = core->options_.memory_bytes;
+  core->data_.emplace(FERRY_TRY(fabric::Device::open(device)));
+  core->control_ = FERRY_TRY(RpcServer::open(control_options(device), *core));
+  core->asking_.emplace(FERRY_TRY(fabric::Device::open(control_options(device))));
+  FERRY_TRY(core->join(deadline));
+  return core;
+}
+
+Status Server::Core::join(Deadline deadline) {
+  scheduler_ = FERRY_TRY(RpcClient::connect(*asking_, options_.scheduler, deadline));
+  Bytes body;
+  bootstrap::Encoder out(body);
+  put(out, ServerPlace{control_->endpoint(), data_->endpoint(), options_.shards});
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kJoinServer, body, deadline));
+  bootstrap::Decoder in(answer);
+  index_ = in.u32();
+  first_shard_ = in.u32();
+  job_ = FERRY_TRY(get_job(in));
+  FERRY_TRY(in.finish("the scheduler's answer"));
+  workers_.resize(job_.workers);
+  const bool alone = job_.servers == 1 && options_.shards == 1;
+  for (std::uint32_t each = 0; each < options_.shards; ++each)
+    shards_.push_back(FERRY_TRY(Shard::open(*data_, job_, alone)));
+  acceptor_ = std::thread([this] { accept_data(); });
+  joined_ = true;
+  FERRY_TRY(scheduler_->call(Ask::kServerReady, {}, deadline));
+  return {};
+}
+
+// Shards may wait for workers to let go of a plane: nobody holds one from now on.
+Server::Core::~Core() {
+  stop_ = true;
+  control_.reset();
+  for (auto& [id, parts] : tensors_)
+    for (auto& at : parts)
+      for (std::uint32_t rank = 0; rank < job_.workers; ++rank) at.part->clear_seat(rank);
+  // No send reads from parts any more.
+  {
+    LockGuard<Mutex> guard(lock_);
+    for (auto& channel : channels_) channel->close();
+  }
+  shards_.clear();
+  if (acceptor_.joinable()) acceptor_.join();
+}
+
+void Server::Core::accept_data() {
+  while (!stop_) {
+    auto channel = data_->accept(Deadline::after(std::chrono::milliseconds(100)));
+    if (!channel) continue;
+    LockGuard<Mutex> guard(lock_);
+    channels_.push_back(std::make_unique<fabric::Channel>(std::move(*channel)));
+    changed_.notify_all();
+  }
+}
+
+Result<fabric::Channel*> Server::Core::channel_of(const fabric::DeviceId& device) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  LockGuard<Mutex> guard(lock_);
+  for (;;) {
+    for (auto& channel : channels_)
+      if (channel->peer() == device && channel->alive()) return channel.get();
+    if (changed_.wait_until(lock_, deadline) == std::cv_status::timeout)
+      return fail(Code::kFailedPrecondition,
+                  "no data channel of device {} has come to {}; connect first", device.to_string(),
+                  data_->endpoint());
+  }
+}
+
+Status Server::Core::wait(Deadline deadline) {
+  LockGuard<Mutex> guard(lock_);
+  while (!end_) {
+    if (deadline.expired()) return fail(Code::kDeadlineExceeded, "the job goes on");
+    const auto left = std::min<Nanos>(deadline.left(), std::chrono::seconds(1));
+    (void)changed_.wait_for(lock_, left);
+  }
+  return *end_;
+}
+
+void Server::Core::finish(Status status) {
+  LockGuard<Mutex> guard(lock_);
+  if (!end_) end_ = std::move(status);
+  changed_.notify_all();
+}
+
+void Server::Core::tick() {
+  if (!joined_ || scheduler_->alive()) return;
+  finish(fail(Code::kUnavailable, "the scheduler at {} is gone", options_.scheduler));
+}
+
+ServerStats Server::Core::stats() {
+  ServerStats all;
+  all.tensors = tensor_count_;
+  all.memory_bytes = data_->stats().memory.in_use;
+  for (auto& shard : shards_) {
+    shard->run([&] {
+      const auto& one = shard->stats();
+      all.entries += one.entries;
+      all.bytes += one.bytes;
+      all.in_place += one.in_place;
+      all.steps += one.steps;
+      all.breaches += one.breaches;
+    });
+  }
+  return all;
+}
+
+}  // namespace ferry::ps

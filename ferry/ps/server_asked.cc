@@ -1,0 +1,227 @@
+#include <algorithm>
+
+#include "ferry/ps/server_core_internal.h"
+
+// What the scheduler and workers ask of a server. All of it runs on the thread of its RpcServer.
+
+namespace ferry::ps {
+
+Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& question,
+                                                 bootstrap::Decoder& body) {
+  if (!joined_) return fail(Code::kUnavailable, "this server is still joining; try again");
+  switch (question.what) {
+    case Ask::kCreate:
+      return FERRY_TRY(create(body));
+    case Ask::kDrop:
+      return FERRY_TRY(drop(body));
+    case Ask::kAttach:
+      return FERRY_TRY(attach(body));
+    case Ask::kOpen:
+      return FERRY_TRY(open_tensor(body));
+    case Ask::kGrant:
+      return FERRY_TRY(map_memory(body));
+    case Ask::kSave:
+      return FERRY_TRY(save(body));
+    case Ask::kRestore:
+      return FERRY_TRY(restore(body));
+    case Ask::kLanding:
+      return FERRY_TRY(add_landing(body));
+    case Ask::kFreeze:
+      return FERRY_TRY(freeze(body));
+    case Ask::kSettle:
+      return FERRY_TRY(settle(body));
+    case Ask::kStop:
+      return FERRY_TRY(stop(body));
+    default:
+      return fail(Code::kUnimplemented, "a server does not answer question {}",
+                  static_cast<std::uint32_t>(question.what));
+  }
+}
+
+Result<std::uint32_t> Server::Core::get_rank(bootstrap::Decoder& in) const {
+  const auto rank = in.u32();
+  if (rank >= job_.workers) return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
+  return rank;
+}
+
+Status Server::Core::create_part(const TensorInfo& info, std::uint32_t run,
+                                 std::vector<PartAt>& parts) {
+  const UpdateFunction* function = nullptr;
+  if (info.update.kind == UpdateKind::kFunction) {
+    const auto found = options_.functions.find(info.update.function);
+    if (found == options_.functions.end())
+      return fail(Code::kNotFound,
+                  "server {} has no update function '{}' for tensor '{}'; name it in "
+                  "ServerOptions::functions",
+                  index_, info.update.function, info.name);
+    function = &found->second;
+  }
+  auto made = Part::make(*data_, info, run, job_, function);
+  if (!made)
+    return fail(Code::kResourceExhausted,
+                "server {} has no memory for {} bytes of tensor '{}' (three versions): {}", index_,
+                info.runs[run].bytes, info.name, made.error().message());
+  PartAt at{.shard = info.runs[run].shard - first_shard_,
+            .run = run,
+            .offset = info.runs[run].offset,
+            .part = made->get()};
+  at.table = FERRY_TRY(data_->grant((*made)->table(), fabric::Rights::kRead));
+  at.seats = FERRY_TRY(data_->grant((*made)->seats(), fabric::Rights::kReadWrite));
+  auto& shard = *shards_[at.shard];
+  shard.run([&] { at.number = shard.add(std::move(*made)); });
+  parts.push_back(at);
+  return {};
+}
+
+void Server::Core::remove(std::vector<PartAt>& parts) {
+  for (const auto& at : parts) {
+    auto& shard = *shards_[at.shard];
+    shard.run([&] { shard.remove(at.number); });
+  }
+  parts.clear();
+}
+
+Result<Bytes> Server::Core::create(bootstrap::Decoder& in) {
+  const auto info = FERRY_TRY(get_tensor(in));
+  FERRY_TRY(in.finish("a tensor to be made"));
+  FERRY_TRY(make(info));
+  return Bytes();
+}
+
+Status Server::Core::make(const TensorInfo& info) {
+  auto& parts = tensors_[info.id];
+  for (std::uint32_t run = 0; run < info.runs.size(); ++run) {
+    const auto shard = info.runs[run].shard;
+    if (shard < first_shard_ || shard - first_shard_ >= options_.shards) continue;
+    auto made = create_part(info, run, parts);
+    if (made) continue;
+    remove(parts);
+    tensors_.erase(info.id);
+    return made;
+  }
+  infos_[info.id] = info;
+  tensor_count_ = tensors_.size();
+  return {};
+}
+
+Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
+  const auto id = in.u32();
+  FERRY_TRY(in.finish("a tensor to be dropped"));
+  if (const auto found = tensors_.find(id); found != tensors_.end()) {
+    remove(found->second);
+    tensors_.erase(found);
+    infos_.erase(id);
+  }
+  tensor_count_ = tensors_.size();
+  return Bytes();
+}
+
+Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  fabric::DeviceId device;
+  const auto id = in.raw(device.bytes.size());
+  const auto words = FERRY_TRY(get_region(in));
+  const auto line = in.u32();
+  FERRY_TRY(in.finish("a worker that attaches"));
+  std::copy(id.begin(), id.end(), reinterpret_cast<std::byte*>(device.bytes.data()));
+  auto* channel = FERRY_TRY(channel_of(device));
+  workers_[rank].channel = channel;
+  ++workers_[rank].nonce;
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  for (std::uint32_t each = 0; each < options_.shards; ++each) {
+    auto& shard = *shards_[each];
+    Result<ShardPlace> place;
+    shard.run([&] {
+      place = shard.attach(rank, *channel, {words, (line + std::uint64_t{each}) * kWordsBytes});
+    });
+    put(out, FERRY_TRY(std::move(place)));
+  }
+  return answer;
+}
+
+Result<Bytes> Server::Core::open_tensor(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  const auto id = in.u32();
+  FERRY_TRY(in.finish("a tensor to be opened"));
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  const auto found = tensors_.find(id);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
+  for (const auto& at : found->second)
+    put(out, PartPlace{at.run, at.number, at.table, at.seats, workers_[rank].nonce});
+  return answer;
+}
+
+Result<Bytes> Server::Core::map_memory(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  const auto region = FERRY_TRY(get_region(in));
+  FERRY_TRY(in.finish("memory of a worker"));
+  auto* channel = workers_[rank].channel;
+  if (channel == nullptr)
+    return fail(Code::kFailedPrecondition, "worker {} has not attached", rank);
+  const auto mapped = channel->map(region);
+  if (mapped)
+    for (auto& shard : shards_) shard->run([&] { shard->add_memory(rank, *mapped); });
+  Bytes answer;
+  bootstrap::Encoder(answer).u8(mapped ? 1 : 0);
+  return answer;
+}
+
+Result<Bytes> Server::Core::add_landing(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  const auto id = in.u32();
+  const auto region = FERRY_TRY(get_region(in));
+  FERRY_TRY(in.finish("memory for a tensor"));
+  const auto found = tensors_.find(id);
+  if (found == tensors_.end())
+    return fail(Code::kNotFound, "server {} has no tensor {}", index_, id);
+  for (const auto& at : found->second) {
+    auto& shard = *shards_[at.shard];
+    shard.run([&] { shard.add_landing(rank, at.number, {region, at.offset}); });
+  }
+  return Bytes();
+}
+
+Result<Bytes> Server::Core::freeze(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  FERRY_TRY(in.finish("a worker to be stopped"));
+  // First, since a shard may be waiting for its leases.
+  for (auto& [id, parts] : tensors_)
+    for (auto& at : parts) at.part->clear_seat(rank);
+  Shard::Frozen all;
+  for (auto& shard : shards_) {
+    shard->run([&] {
+      const auto one = shard->freeze(rank);
+      all.ended = std::max(all.ended, one.ended);
+      all.folded = std::max(all.folded, one.folded);
+    });
+  }
+  Bytes answer;
+  bootstrap::Encoder(answer).u64(all.ended).u64(all.folded);
+  return answer;
+}
+
+Result<Bytes> Server::Core::settle(bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_rank(in));
+  const auto through = in.u64();
+  const auto attempt = in.u32();
+  FERRY_TRY(in.finish("a worker to be settled"));
+  for (auto& shard : shards_) shard->run([&] { shard->settle(rank, through, attempt); });
+  return Bytes();
+}
+
+Result<Bytes> Server::Core::stop(bootstrap::Decoder& in) {
+  const bool failed = in.u8() != 0;
+  FERRY_TRY(in.finish("the end of the job"));
+  if (!failed) {
+    finish({});
+    return Bytes();
+  }
+  for (auto& shard : shards_) shard->run([&] { shard->abort(); });
+  finish(fail(Code::kAborted, "too many workers have died; the job has ended"));
+  return Bytes();
+}
+
+}  // namespace ferry::ps

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/server.h"
+#include "ferry/ps/shard_internal.h"
+
+namespace ferry::ps {
+
+class Server::Core final : public RpcServer::Handler {
+ public:
+  static Result<std::unique_ptr<Core>> open(ServerOptions options, Deadline deadline);
+  ~Core();
+
+  std::uint32_t index() const { return index_; }
+  std::string endpoint() const { return data_->endpoint(); }
+  Status wait(Deadline deadline);
+  ServerStats stats();
+
+  Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
+                                     bootstrap::Decoder& body) override;
+  void gone(std::uint64_t) override {}
+  void tick() override;
+
+ private:
+  struct PartAt {
+    std::uint32_t shard = 0;  // of this server
+    std::uint32_t number = 0;
+    std::uint32_t run = 0;
+    std::uint64_t offset = 0;  // in bytes of the tensor
+    Part* part = nullptr;
+    fabric::RemoteRegion table{};
+    fabric::RemoteRegion seats{};
+  };
+  struct WorkerAt {
+    fabric::Channel* channel = nullptr;
+    std::uint16_t nonce = 0;
+  };
+  Core() = default;
+  Status join(Deadline deadline);
+  void accept_data();
+  Result<fabric::Channel*> channel_of(const fabric::DeviceId& device);
+  Result<Bytes> create(bootstrap::Decoder& in);
+  Status make(const TensorInfo& info);
+  Status create_part(const TensorInfo& info, std::uint32_t run, std::vector<PartAt>& parts);
+  void remove(std::vector<PartAt>& parts);
+  Result<Bytes> drop(bootstrap::Decoder& in);
+  Result<Bytes> save(bootstrap::Decoder& in);
+  Result<Bytes> restore(bootstrap::Decoder& in);
+  Result<Bytes> attach(bootstrap::Decoder& in);
+  Result<Bytes> open_tensor(bootstrap::Decoder& in);
+  Result<Bytes> map_memory(bootstrap::Decoder& in);
+  Result<Bytes> add_landing(bootstrap::Decoder& in);
+  Result<Bytes> freeze(bootstrap::Decoder& in);
+  Result<Bytes> settle(bootstrap::Decoder& in);
+  Result<Bytes> stop(bootstrap::Decoder& in);
+  Result<std::uint32_t> get_rank(bootstrap::Decoder& in) const;
+  void finish(Status status);
+
+  ServerOptions options_;
+  JobOptions job_;
+  std::uint32_t index_ = 0;
+  std::optional<fabric::Device> data_;
+  std::vector<std::unique_ptr<Shard>> shards_;
+  std::map<std::uint32_t, std::vector<PartAt>> tensors_;
+  std::map<std::uint32_t, TensorInfo> infos_;
+  std::vector<WorkerAt> workers_;
+  std::uint32_t first_shard_ = 0;  // of this server, counted over all
+
+  Mutex lock_;
+  std::condition_variable_any changed_;
+  std::vector<std::unique_ptr<fabric::Channel>> channels_ FERRY_GUARDED_BY(lock_);
+  std::optional<Status> end_ FERRY_GUARDED_BY(lock_);
+  std::atomic<std::uint64_t> tensor_count_{0};
+  std::atomic<bool> joined_{false};
+  std::atomic<bool> stop_{false};
+  std::thread acceptor_;
+  std::unique_ptr<RpcServer> control_;
+  std::optional<fabric::Device> asking_;
+  std::unique_ptr<RpcClient> scheduler_;
+};
+
+}  // namespace ferry::ps

@@ -1,0 +1,145 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "ferry/base/spin.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/fabric/device.h"
+#include "ferry/ps/part_internal.h"
+
+namespace ferry::ps {
+
+// What a shard did, counted.
+struct ShardStats {
+  std::uint64_t entries = 0;
+  std::uint64_t in_place = 0;  // payloads that were read where the worker had them
+  std::uint64_t bytes = 0;     // of payloads
+  std::uint64_t steps = 0;     // that were applied
+  std::uint64_t breaches = 0;
+};
+
+// One thread that owns parts of tensors, and a ring for each worker. All but the constructor and
+// run() is for its thread: call it within run().
+class Shard {
+ public:
+  static Result<std::unique_ptr<Shard>> open(fabric::Device& device, const JobOptions& job,
+                                             bool alone);
+  ~Shard();
+
+  // Runs the command on the shard's thread, between two entries, and waits for it.
+  void run(const std::function<void()>& command);
+
+  // `words` is the worker's line for this shard.
+  Result<ShardPlace> attach(std::uint32_t rank, fabric::Channel& channel,
+                            const fabric::RemoteAt& words);
+  void add_memory(std::uint32_t rank, std::span<const std::byte> memory);
+  // Where the worker wants what it asks to have sent back.
+  void add_landing(std::uint32_t rank, std::uint32_t part, const fabric::RemoteAt& at);
+  // Parts are numbered in the order in which they come; a dropped one keeps its number.
+  std::uint32_t add(std::unique_ptr<Part> part);
+  void remove(std::uint32_t part);
+  Part& part(std::uint32_t number) { return *parts_[number]; }
+
+  struct Frozen {
+    std::uint64_t ended = 0;   // the last step that it ended
+    std::uint64_t folded = 0;  // the open step, if something of it was added up there
+  };
+  Frozen freeze(std::uint32_t rank);
+  // `attempt` other than 0: the open step begins anew, under that number.
+  void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
+  void abort();
+  std::uint64_t clock() const { return clock_; }
+  // Whether workers have pushed something that is not applied yet.
+  bool at_rest() const;
+  const ShardStats& stats() const { return stats_; }
+
+ private:
+  static constexpr std::uint64_t kForEver = ~std::uint64_t{0};
+  static constexpr std::uint32_t kConsumed = ~0U;
+  // A payload in a slot that is still needed, or waits for those before it.
+  struct Kept {
+    std::uint32_t part = 0;
+    std::uint32_t block = kConsumed;
+  };
+  struct Link {
+    std::uint32_t rank = 0;
+    fabric::Channel* channel = nullptr;
+    fabric::RemoteAt words{fabric::RemoteRegion{}};
+    fabric::Region ring;
+    std::vector<std::span<const std::byte>> memories;
+    std::map<std::uint32_t, fabric::RemoteAt> landings;  // by part
+    std::set<std::uint32_t> wants;                       // parts, in the open step
+    std::uint64_t taken = 0;
+    std::uint64_t slots = 0;
+    std::uint64_t told_landed = 0;
+    std::uint64_t told_slots = 0;
+    std::deque<Kept> kept;
+    bool frozen = false;
+    bool waits = false;  // its next entry has to wait for others
+    bool asks = false;   // it waits for word of what it has just sent
+  };
+  struct Member {
+    std::uint64_t ended = 0;
+    std::uint64_t through = kForEver;  // the last step in which it counts
+  };
+  enum class Outcome { kTaken, kLater, kBreach };
+
+  Shard(fabric::Device& device, const JobOptions& job, bool alone)
+      : device_(device), job_(job), alone_(alone) {}
+  bool sync() const { return job_.consistency == Consistency::kSync; }
+  void work();
+  void run_commands();
+  bool stirs() const;
+  bool turn();
+  bool serve(Link& link);
+  Outcome take(Link& link, const Entry& entry);
+  Outcome take_end(const Link& link, const Entry& entry);
+  Outcome take_push(Link& link, const Entry& entry);
+  Outcome take_rows(Link& link, const Entry& entry);
+  Outcome take_payload(Link& link, const Entry& entry);
+  const std::byte* payload(const Link& link, const Entry& entry) const;
+  bool counts(std::uint32_t rank) const { return members_[rank].through > clock_; }
+  bool lower_ranks_ended(std::uint32_t rank) const;
+  bool can_fold(const Kept& kept, std::uint32_t rank) const;
+  void fold_some(Link& link);
+  void used_slot(Link& link, const Kept& kept);
+  bool step_ended() const;
+  void apply_step();
+  void go_on();
+  void begin_anew(std::uint32_t attempt);
+  void move_clock();
+  void send_back(std::uint32_t part, std::uint32_t block);
+  void tell(Link& link);
+  void tell_word(Link& link, std::size_t word, std::uint64_t value) const;
+
+  fabric::Device& device_;
+  const JobOptions job_;
+  const bool alone_;  // the only shard of the job
+  fabric::Region pool_;
+  std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<std::unique_ptr<Link>> links_;  // by rank; null: nobody
+  std::vector<std::unique_ptr<Link>> retired_;
+  std::vector<Member> members_;
+  std::uint64_t clock_ = 0;
+  std::uint32_t attempt_ = 0;  // at the open step
+  ShardStats stats_;
+
+  Mutex lock_;
+  std::condition_variable_any ran_;
+  std::deque<const std::function<void()>*> commands_ FERRY_GUARDED_BY(lock_);
+  std::uint64_t commands_run_ FERRY_GUARDED_BY(lock_) = 0;
+  std::uint64_t commands_given_ FERRY_GUARDED_BY(lock_) = 0;
+  std::atomic<bool> commanded_{false};
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+}  // namespace ferry::ps

@@ -1,0 +1,206 @@
+#include <algorithm>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/shard_internal.h"
+
+// Steps, members, and what workers are told.
+
+namespace ferry::ps {
+
+Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
+                                 const fabric::RemoteAt& words) {
+  auto link = std::make_unique<Link>();
+  link->rank = rank;
+  link->channel = &channel;
+  link->words = words;
+  link->ring = FERRY_TRY(device_.allocate(kRingEntries * kLine));
+  ShardPlace place;
+  place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
+  place.pool = FERRY_TRY(device_.grant(pool_, fabric::Rights::kReadWrite, channel));
+  place.clock = clock_;
+  if (links_[rank] != nullptr) retired_.push_back(std::move(links_[rank]));
+  links_[rank] = std::move(link);
+  return place;
+}
+
+void Shard::add_memory(std::uint32_t rank, std::span<const std::byte> memory) {
+  if (links_[rank] != nullptr) links_[rank]->memories.push_back(memory);
+}
+
+void Shard::add_landing(std::uint32_t rank, std::uint32_t part, const fabric::RemoteAt& at) {
+  if (links_[rank] != nullptr) links_[rank]->landings.insert_or_assign(part, at);
+}
+
+void Shard::remove(std::uint32_t part) {
+  parts_[part]->drain();
+  parts_[part].reset();
+}
+
+std::uint32_t Shard::add(std::unique_ptr<Part> part) {
+  parts_.push_back(std::move(part));
+  return static_cast<std::uint32_t>(parts_.size() - 1);
+}
+
+bool Shard::lower_ranks_ended(std::uint32_t rank) const {
+  for (std::uint32_t lower = 0; lower < rank; ++lower)
+    if (counts(lower) && members_[lower].ended <= clock_) return false;
+  return true;
+}
+
+bool Shard::can_fold(const Kept& kept, std::uint32_t rank) const {
+  for (std::uint32_t lower = 0; lower < rank; ++lower)
+    if (counts(lower) && members_[lower].ended <= clock_ &&
+        !parts_[kept.part]->contributed(kept.block, lower))
+      return false;
+  return true;
+}
+
+// Slots go back in order. What was used up goes at once; of those whose payload waits for the end
+// of the step, so many stay that the worker still has half of its own.
+void Shard::fold_some(Link& link) {
+  auto& kept = link.kept;
+  const auto share = slots_each(job_);
+  while (!kept.empty()) {
+    const auto& first = kept.front();
+    if (first.block != kConsumed) {
+      if (kept.size() <= share / 2 || !can_fold(first, link.rank)) return;
+      parts_[first.part]->fold(first.block, link.rank);
+    }
+    kept.pop_front();
+    ++link.slots;
+  }
+}
+
+bool Shard::step_ended() const {
+  bool some = false;
+  for (std::uint32_t rank = 0; rank < members_.size(); ++rank) {
+    if (!counts(rank)) continue;
+    if (members_[rank].ended <= clock_) return false;
+    some = true;
+  }
+  return some;
+}
+
+void Shard::apply_step() {
+  const auto members = std::count_if(members_.begin(), members_.end(),
+                                     [&](const auto& each) { return each.through > clock_; });
+  const float scale = job_.mean ? 1.0F / static_cast<float>(members) : 1.0F;
+  for (std::uint32_t part = 0; part < parts_.size(); ++part)
+    if (parts_[part] != nullptr)
+      parts_[part]->apply_pending(scale, [&](std::uint32_t block) { send_back(part, block); });
+  ++clock_;
+  ++stats_.steps;
+  for (auto& link : links_) {
+    if (link == nullptr) continue;
+    link->slots += link->kept.size();
+    link->kept.clear();
+    link->wants.clear();
+    link->told_slots = link->slots;  // the clock says so
+    if (!link->frozen) tell_word(*link, offsetof(Words, clock), clock_);
+  }
+}
+
+void Shard::send_back(std::uint32_t part, std::uint32_t block) {
+  for (auto& link : links_)
+    if (link != nullptr && !link->frozen && link->wants.contains(part))
+      parts_[part]->send_back(block, *link->channel, link->landings.at(part));
+}
+
+// Without steps in common: the smallest step that all who are there have ended.
+void Shard::move_clock() {
+  auto least = kForEver;
+  for (const auto& member : members_)
+    if (member.through == kForEver) least = std::min(least, member.ended);
+  if (least == kForEver || least <= clock_) return;
+  clock_ = least;
+  for (auto& link : links_)
+    if (link != nullptr && !link->frozen) tell_word(*link, offsetof(Words, clock), clock_);
+}
+
+void Shard::tell_word(Link& link, std::size_t word, std::uint64_t value) const {
+  auto at = link.words;
+  at.offset += word;
+  // A failure is a worker that is gone, which the scheduler sees.
+  (void)link.channel->write_flagged({}, at, at, value, {.pace = fabric::Pace::kLateEnd});
+}
+
+// Where a step is applied as a whole, `landed` matters to workers with several shards only, and to
+// those who run out of ring.
+void Shard::tell(Link& link) {
+  const auto news = link.taken - link.told_landed;
+  if (news > 0 && (!sync() || !alone_ || link.asks || news >= kRingEntries / 4)) {
+    link.asks = false;
+    link.told_landed = link.taken;
+    tell_word(link, offsetof(Words, landed), link.taken);
+  }
+  if (sync() && link.slots != link.told_slots) {
+    link.told_slots = link.slots;
+    tell_word(link, offsetof(Words, slots), link.slots);
+  }
+}
+
+Shard::Frozen Shard::freeze(std::uint32_t rank) {
+  auto& link = links_[rank];
+  if (link != nullptr) link->frozen = true;
+  Frozen frozen{.ended = members_[rank].ended};
+  if (std::any_of(parts_.begin(), parts_.end(),
+                  [&](const auto& part) { return part != nullptr && part->folded(rank); }))
+    frozen.folded = clock_ + 1;
+  return frozen;
+}
+
+void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt) {
+  auto& member = members_[rank];
+  member.through = through;
+  if (through > clock_) member.ended = std::max(member.ended, through);
+  if (sync() && through <= clock_)
+    for (auto& part : parts_)
+      if (part != nullptr) part->drop(rank);
+  if (attempt != 0) begin_anew(attempt);
+  go_on();
+}
+
+// Sees to what may have become possible, and tells workers.
+void Shard::go_on() {
+  for (auto& link : links_) {
+    if (link == nullptr) continue;
+    link->waits = false;
+    fold_some(*link);
+  }
+  if (sync())
+    while (step_ended()) apply_step();
+  else
+    move_clock();
+  for (auto& link : links_)
+    if (link != nullptr && !link->frozen) tell(*link);
+}
+
+void Shard::begin_anew(std::uint32_t attempt) {
+  attempt_ = attempt;
+  for (auto& part : parts_)
+    if (part != nullptr) part->forget();
+  for (auto& member : members_) {
+    member.ended = std::min(member.ended, clock_);
+    // Those who ended the step and then died cannot push it again.
+    if (member.through != kForEver) member.through = std::min(member.through, clock_);
+  }
+  for (auto& link : links_) {
+    if (link == nullptr) continue;
+    link->slots += link->kept.size();
+    link->kept.clear();
+    link->wants.clear();
+    if (!link->frozen) tell_word(*link, offsetof(Words, redo), attempt_);
+  }
+}
+
+bool Shard::at_rest() const {
+  return std::none_of(parts_.begin(), parts_.end(),
+                      [](const auto& part) { return part != nullptr && part->pending(); });
+}
+
+void Shard::abort() {
+  for (auto& link : links_)
+    if (link != nullptr && !link->frozen) tell_word(*link, offsetof(Words, redo), Words::kAborted);
+}
+
+}  // namespace ferry::ps

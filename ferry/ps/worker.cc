@@ -1,0 +1,353 @@
+#include "ferry/ps/worker.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/worker_core_internal.h"
+
+namespace ferry::ps {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAround{100};
+constexpr std::chrono::seconds kLeaving{2};
+
+}  // namespace
+
+Result<Worker> Worker::open(WorkerOptions options, Deadline deadline) {
+  return Worker(FERRY_TRY(WorkerCore::open(std::move(options), deadline)));
+}
+Worker::Worker(std::unique_ptr<WorkerCore> core) : core_(std::move(core)) {}
+Worker::Worker(Worker&&) noexcept = default;
+Worker& Worker::operator=(Worker&&) noexcept = default;
+Worker::~Worker() = default;
+std::uint32_t Worker::rank() const { return core_->rank(); }
+const JobOptions& Worker::job() const { return core_->job(); }
+Result<Parameter> Worker::init(std::string_view name, const tensor::Spec& spec,
+                               std::span<const std::byte> values, const Update& update,
+                               Deadline deadline) {
+  return core_->init(name, spec, values, update, deadline);
+}
+Result<Parameter> Worker::find(std::string_view name, Deadline deadline) {
+  return core_->find(name, deadline);
+}
+Result<tensor::Spec> Worker::spec(Parameter parameter) const {
+  return FERRY_TRY(core_->tensor(parameter))->info.spec;
+}
+Result<Update> Worker::update(Parameter parameter) const {
+  return FERRY_TRY(core_->tensor(parameter))->info.update;
+}
+Result<std::vector<std::string>> Worker::names(Deadline deadline) { return core_->names(deadline); }
+Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadline) {
+  return core_->allocate(spec, deadline);
+}
+Status Worker::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline) {
+  return core_->push(parameter, gradient, deadline);
+}
+Status Worker::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                         std::span<const std::byte> values, Deadline deadline) {
+  return core_->push_rows(parameter, rows, values, deadline);
+}
+Status Worker::end_step(Deadline deadline) { return core_->end_step(deadline); }
+std::uint64_t Worker::step() const { return core_->step(); }
+Status Worker::flush(Deadline deadline) { return core_->flush(deadline); }
+Result<Pulled> Worker::pull(Parameter parameter, Deadline deadline) {
+  return core_->pull(parameter, deadline);
+}
+Status Worker::pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline) {
+  return core_->pull_to(parameter, out, deadline);
+}
+Status Worker::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                         std::span<std::byte> out, Deadline deadline) {
+  return core_->pull_rows(parameter, rows, out, deadline);
+}
+Result<Pulled> Worker::push_pull(Parameter parameter, std::span<const std::byte> gradient,
+                                 Deadline deadline) {
+  return core_->push_pull(parameter, gradient, deadline);
+}
+Status Worker::barrier(Deadline deadline) { return core_->barrier(deadline); }
+Result<std::vector<std::uint32_t>> Worker::members(Deadline deadline) {
+  return core_->members(deadline);
+}
+Result<std::string> Worker::snapshot(const std::string& folder, Deadline deadline) {
+  return core_->snapshot(folder, deadline);
+}
+Status Worker::leave(Deadline deadline) { return core_->leave(deadline); }
+WorkerStats Worker::stats() const { return core_->stats(); }
+
+Result<std::unique_ptr<WorkerCore>> WorkerCore::open(WorkerOptions options, Deadline deadline) {
+  std::unique_ptr<WorkerCore> core(new WorkerCore());
+  core->options_ = std::move(options);
+  const auto& device = core->options_.device;
+  core->asking_.emplace(FERRY_TRY(fabric::Device::open(control_options(device))));
+  core->data_.emplace(FERRY_TRY(fabric::Device::open(device)));
+  FERRY_TRY(core->join(deadline));
+  return core;
+}
+
+Status WorkerCore::join(Deadline deadline) {
+  scheduler_ = FERRY_TRY(RpcClient::connect(*asking_, options_.scheduler, deadline));
+  Bytes wish;
+  bootstrap::Encoder(wish).u32(options_.rank.value_or(~0U));
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kJoinWorker, wish, deadline));
+  bootstrap::Decoder in(answer);
+  const auto welcome = FERRY_TRY(get_welcome(in));
+  FERRY_TRY(in.finish("the scheduler's welcome"));
+  rank_ = welcome.rank;
+  job_ = welcome.job;
+  std::uint32_t lines = 0;
+  for (const auto& server : welcome.servers) lines += server.shards;
+  words_ = FERRY_TRY(data_->allocate(lines * kWordsBytes));
+  servers_.resize(welcome.servers.size());
+  std::uint32_t line = 0;
+  for (std::uint32_t each = 0; each < servers_.size(); ++each) {
+    FERRY_TRY(attach(each, welcome.servers[each], line, deadline));
+    line += welcome.servers[each].shards;
+  }
+  for (const auto& link : shards_) step_ = std::max(step_, link.clock());
+  return {};
+}
+
+Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, std::uint32_t line,
+                          Deadline deadline) {
+  auto& at = servers_[server];
+  at.channel = FERRY_TRY(data_->connect(place.data, {.deadline = deadline}));
+  at.control = FERRY_TRY(RpcClient::connect(*asking_, place.control, deadline));
+  const auto words = FERRY_TRY(data_->grant(words_, fabric::Rights::kReadWrite, at.channel));
+  Bytes wish;
+  bootstrap::Encoder out(wish);
+  const auto id = data_->id();
+  out.u32(rank_).raw(std::as_bytes(std::span(id.bytes)));
+  put(out, words);
+  out.u32(line);
+  const auto answer = FERRY_TRY(at.control->call(Ask::kAttach, wish, deadline));
+  bootstrap::Decoder in(answer);
+  for (std::uint32_t each = 0; each < place.shards; ++each) {
+    const auto shard = FERRY_TRY(get_shard_place(in));
+    auto& link = shards_.emplace_back();
+    link.server = server;
+    link.channel = &at.channel;
+    link.ring = shard.ring;
+    link.pool = shard.pool;
+    if (auto mapped = at.channel.map(shard.pool)) link.pool_mapped = mapped->data();
+    auto* own = words_.data() + (line + each) * kWordsBytes;
+    link.words = own;
+    link.entries.resize(kRingEntries);
+  }
+  return in.finish("a server's shards");
+}
+
+WorkerCore::~WorkerCore() {
+  if (!left_ && scheduler_ != nullptr && scheduler_->alive()) {
+    auto left = leave(Deadline::after(kLeaving));
+    if (!left) logger().debug("worker {} did not leave in time: {}", rank_, left.error().message());
+  }
+  for (auto& server : servers_) server.channel.close();
+}
+
+Status WorkerCore::leave(Deadline deadline) {
+  if (left_) return {};
+  const auto flushed = flush(deadline);
+  left_ = true;
+  FERRY_TRY(scheduler_->call(Ask::kLeave, {}, deadline));
+  return flushed;
+}
+
+Status WorkerCore::barrier(Deadline deadline) {
+  FERRY_TRY(scheduler_->call(Ask::kBarrier, {}, deadline));
+  return {};
+}
+
+Result<std::vector<std::string>> WorkerCore::names(Deadline deadline) {
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kNames, {}, deadline));
+  bootstrap::Decoder in(answer);
+  std::vector<std::string> names;
+  while (in.remaining() > 0 && in.ok()) names.emplace_back(in.string(kMostName));
+  FERRY_TRY(in.finish("the tensors' names"));
+  return names;
+}
+
+Result<std::string> WorkerCore::snapshot(const std::string& folder, Deadline deadline) {
+  FERRY_TRY(flush(deadline));
+  Bytes wish;
+  bootstrap::Encoder(wish).string(folder);
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kSnapshot, wish, deadline));
+  bootstrap::Decoder in(answer);
+  auto path = std::string(in.string(kMostPath));
+  FERRY_TRY(in.finish("a snapshot's path"));
+  return path;
+}
+
+Result<std::vector<std::uint32_t>> WorkerCore::members(Deadline deadline) {
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kMembers, {}, deadline));
+  bootstrap::Decoder in(answer);
+  std::vector<std::uint32_t> ranks;
+  while (in.remaining() > 0 && in.ok()) ranks.push_back(in.u32());
+  FERRY_TRY(in.finish("the members"));
+  return ranks;
+}
+
+Result<TensorLink*> WorkerCore::tensor(Parameter parameter) {
+  if (parameter >= tensors_.size())
+    return fail(Code::kNotFound, "there is no parameter {}; init() and find() give their numbers",
+                parameter);
+  return &tensors_[parameter];
+}
+
+Result<Parameter> WorkerCore::init(std::string_view name, const tensor::Spec& spec,
+                                   std::span<const std::byte> values, const Update& update,
+                                   Deadline deadline) {
+  if (name.empty() || name.size() > kMostName)
+    return fail(Code::kInvalidArgument, "a tensor's name has 1 to {} letters, not {}", kMostName,
+                name.size());
+  if (spec.type != tensor::ElementType::kF32 && spec.type != tensor::ElementType::kF16 &&
+      spec.type != tensor::ElementType::kBf16)
+    return fail(Code::kInvalidArgument, "tensor '{}' of {}: parameters are f32, f16 or bf16", name,
+                tensor::name_of(spec.type));
+  const auto bytes = FERRY_TRY(spec.bytes());
+  if (bytes == 0) return fail(Code::kInvalidArgument, "tensor '{}' has no elements", name);
+  if (!values.empty() && values.size() != bytes)
+    return fail(Code::kInvalidArgument, "tensor '{}' is {}, which has {} bytes; {} were given",
+                name, spec.to_string(), bytes, values.size());
+  Bytes wish;
+  bootstrap::Encoder out(wish);
+  out.string(name);
+  put(out, spec);
+  put(out, update);
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kInit, wish, deadline));
+  bootstrap::Decoder in(answer);
+  const bool created = in.u8() != 0;
+  auto info = FERRY_TRY(get_tensor(in));
+  FERRY_TRY(in.finish("a tensor"));
+  const auto parameter = FERRY_TRY(open_tensor(std::move(info), deadline));
+  if (!created) return parameter;
+  FERRY_TRY(assign(parameter, values, deadline));
+  Bytes id;
+  bootstrap::Encoder(id).u32(tensors_[parameter].info.id);
+  FERRY_TRY(scheduler_->call(Ask::kThere, id, deadline));
+  return parameter;
+}
+
+Result<Parameter> WorkerCore::find(std::string_view name, Deadline deadline) {
+  if (const auto known = names_.find(name); known != names_.end()) return known->second;
+  Bytes wish;
+  bootstrap::Encoder(wish).string(name.substr(0, kMostName));
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kFind, wish, deadline));
+  bootstrap::Decoder in(answer);
+  (void)in.u8();
+  auto info = FERRY_TRY(get_tensor(in));
+  FERRY_TRY(in.finish("a tensor"));
+  return open_tensor(std::move(info), deadline);
+}
+
+Result<Parameter> WorkerCore::open_tensor(TensorInfo info, Deadline deadline) {
+  if (const auto known = names_.find(info.name); known != names_.end()) return known->second;
+  TensorLink tensor;
+  tensor.bytes = FERRY_TRY(info.spec.bytes());
+  tensor.row_bytes = tensor::size_of(info.spec.type);
+  for (std::size_t dim = 1; dim < info.spec.shape.rank(); ++dim)
+    tensor.row_bytes *= static_cast<std::uint64_t>(info.spec.shape.dim(dim));
+  tensor.info = std::move(info);
+  tensor.parts.resize(tensor.info.runs.size());
+  for (std::uint32_t server = 0; server < servers_.size(); ++server)
+    FERRY_TRY(open_parts(tensor, server, deadline));
+  const auto parameter = static_cast<Parameter>(tensors_.size());
+  names_.emplace(tensor.info.name, parameter);
+  tensors_.push_back(std::move(tensor));
+  return parameter;
+}
+
+Status WorkerCore::open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline) {
+  auto& at = servers_[server];
+  Bytes wish;
+  bootstrap::Encoder(wish).u32(rank_).u32(tensor.info.id);
+  const auto answer = FERRY_TRY(at.control->call(Ask::kOpen, wish, deadline));
+  bootstrap::Decoder in(answer);
+  while (in.remaining() > 0 && in.ok()) {
+    const auto place = FERRY_TRY(get_part_place(in));
+    if (place.run >= tensor.parts.size() || tensor.info.runs[place.run].shard >= shards_.size())
+      return fail(Code::kDataLoss, "server {} speaks of a part that there is not", server);
+    auto& part = tensor.parts[place.run];
+    part.run = tensor.info.runs[place.run];
+    part.link = &shards_[part.run.shard];
+    part.number = place.part;
+    part.layout = {part.run.bytes, tensor.info.block_bytes};
+    part.table = place.table;
+    part.nonce = place.nonce;
+    const auto table = at.channel.map(place.table);
+    const auto seats = at.channel.map(place.seats);
+    if (!table || !seats || table->size() < part.layout.total()) continue;
+    part.mapped = table->data();
+    part.seats = seats->data();
+  }
+  return in.finish("a server's parts");
+}
+
+Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values,
+                          Deadline deadline) {
+  Bytes zeros;
+  if (values.empty()) zeros.resize(tensors_[parameter].bytes);
+  FERRY_TRY(
+      post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
+  const auto taken = [this] {
+    return std::all_of(shards_.begin(), shards_.end(),
+                       [](const ShardLink& link) { return link.landed() >= link.posted; });
+  };
+  return wait_for(taken, deadline, "first values of a tensor to be taken");
+}
+
+Result<tensor::Tensor> WorkerCore::allocate(const tensor::Spec& spec, Deadline deadline) {
+  const auto bytes = FERRY_TRY(spec.bytes());
+  Memory memory;
+  memory.region = FERRY_TRY(data_->allocate(bytes));
+  for (auto& server : servers_) {
+    Bytes wish;
+    bootstrap::Encoder out(wish);
+    out.u32(rank_);
+    put(out, FERRY_TRY(data_->grant(memory.region, fabric::Rights::kRead, server.channel)));
+    const auto answer = FERRY_TRY(server.control->call(Ask::kGrant, wish, deadline));
+    bootstrap::Decoder in(answer);
+    const bool mapped = in.u8() != 0;
+    FERRY_TRY(in.finish("what a server says of memory"));
+    memory.at.push_back(mapped ? std::optional(server.memories++) : std::nullopt);
+  }
+  auto tensor = FERRY_TRY(tensor::Tensor::over(spec, memory.region.bytes()));
+  memories_.push_back(std::move(memory));
+  return tensor;
+}
+
+// A server that is gone is named; the job may go on without it if it has ended.
+Status WorkerCore::lost() const {
+  for (const auto& link : shards_)
+    if (!link.channel->alive())
+      return fail(Code::kUnavailable, "the server at {} is gone", link.channel->peer_endpoint());
+  for (const auto& link : shards_)
+    if (link.redo() == Words::kAborted)
+      return fail(Code::kAborted, "too many workers have died, or a server has; the job has ended");
+  return {};
+}
+
+bool WorkerCore::stirred() const {
+  return !again_ && std::any_of(shards_.begin(), shards_.end(),
+                                [this](const ShardLink& link) { return link.redo() != attempt_; });
+}
+
+Status WorkerCore::look_after(Deadline deadline) {
+  FERRY_TRY(lost());
+  return stirred() ? push_again(deadline) : Status();
+}
+
+Status WorkerCore::wait_for(InlineFunction<bool()> ready, Deadline deadline, const char* what) {
+  for (;;) {
+    if (ready()) return {};
+    FERRY_TRY(look_after(deadline));
+    if (ready()) return {};
+    if (deadline.expired())
+      return fail(Code::kDeadlineExceeded, "worker {} waited in vain for {}", rank_, what);
+    const auto slice = std::min(deadline, Deadline::after(kLookAround));
+    auto* look = &ready;
+    (void)data_->wait_until([this, look] { return (*look)() || stirred(); }, slice);
+  }
+}
+
+}  // namespace ferry::ps

@@ -1,0 +1,161 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/error.h"
+#include "ferry/fabric/options.h"
+#include "ferry/ps/options.h"
+#include "ferry/ps/update.h"
+#include "ferry/tensor/tensor.h"
+
+namespace ferry::ps {
+
+class WorkerCore;
+
+// What becomes of a gradient with a value that is not finite.
+enum class NotFinite : std::uint8_t {
+  kIgnore,  // nobody looks
+  kCount,   // WorkerStats::not_finite counts such gradients
+  kReject,  // push() fails, and sends nothing
+};
+
+struct WorkerOptions {
+  std::string scheduler;                // its endpoint
+  fabric::Options device{};             // of the data
+  std::optional<std::uint32_t> rank{};  // none: the next that is free
+  NotFinite not_finite = NotFinite::kIgnore;
+};
+
+struct WorkerStats {
+  std::uint64_t pushes = 0;
+  std::uint64_t pushed_in_place = 0;  // parts that a server reads here
+  std::uint64_t pushed_blocks = 0;    // blocks that went through the pool
+  std::uint64_t pulls = 0;
+  std::uint64_t pulled_in_place = 0;   // parts that were leased
+  std::uint64_t pulled_copies = 0;     // parts that were copied or read
+  std::uint64_t pulled_with_push = 0;  // tensors that servers sent back on their own
+  std::uint64_t torn_reads = 0;        // blocks that were read again
+  std::uint64_t not_finite = 0;
+  std::uint64_t begun_anew = 0;  // steps that were pushed once more because somebody died
+};
+
+// A tensor of the job, as this worker knows it.
+using Parameter = std::uint32_t;
+
+// A piece of a tensor, contiguous.
+struct View {
+  std::uint64_t offset = 0;  // in bytes of the tensor
+  std::span<const std::byte> bytes;
+  std::uint64_t version = 0;  // of its first block
+};
+
+// Weights: in the server's memory under a lease where the path allows it, else in memory of this
+// worker. Let go of it before the next push of the step: servers keep the version meanwhile.
+// Move-only; must not outlive its worker, and one thread uses both.
+class Pulled {
+ public:
+  Pulled() = default;
+  Pulled(Pulled&& other) noexcept { *this = std::move(other); }
+  Pulled& operator=(Pulled&& other) noexcept;
+  ~Pulled() { (void)release(); }
+
+  // The whole tensor, in order, in as few pieces as there are.
+  std::span<const View> views() const { return views_; }
+  // The whole tensor, if it is in one piece; else empty.
+  std::span<const std::byte> bytes() const {
+    return views_.size() == 1 ? views_.front().bytes : std::span<const std::byte>();
+  }
+  void copy_to(std::span<std::byte> out) const;
+  bool in_place() const { return in_place_; }
+  // kUnavailable: this worker was believed to be dead, and what was read cannot be trusted.
+  Status release();
+
+ private:
+  friend class WorkerCore;
+  WorkerCore* core_ = nullptr;
+  Parameter parameter_ = 0;
+  bool in_place_ = false;
+  std::vector<std::uint32_t> leased_;  // parts
+  std::vector<View> views_;
+  std::shared_ptr<std::vector<std::byte>> own_;
+};
+
+// One worker of a training job. One thread at a time. Every call that waits has a deadline.
+//
+// Gradients are the library's until their step was applied, which pull() or flush() of kSync says;
+// without steps in common, until flush().
+class Worker {
+ public:
+  // Joins the job; waits until all servers are there.
+  static Result<Worker> open(WorkerOptions options, Deadline deadline);
+  Worker(Worker&&) noexcept;
+  Worker& operator=(Worker&&) noexcept;
+  // Leaves the job.
+  ~Worker();
+
+  std::uint32_t rank() const;
+  const JobOptions& job() const;
+
+  // Makes a tensor of f32, f16 or bf16, with these first values, unless it is there already:
+  // kAlreadyExists if it is another one. Without values it is zero.
+  Result<Parameter> init(std::string_view name, const tensor::Spec& spec,
+                         std::span<const std::byte> values, const Update& update,
+                         Deadline deadline);
+  // kNotFound if nobody has made it.
+  Result<Parameter> find(std::string_view name, Deadline deadline);
+  // kNotFound for a number that init() and find() have not given.
+  Result<tensor::Spec> spec(Parameter parameter) const;
+  Result<Update> update(Parameter parameter) const;
+  // Of all tensors that anybody has made.
+  Result<std::vector<std::string>> names(Deadline deadline);
+
+  // Memory for gradients, which servers on this host read where it is. It is the worker's until its
+  // end.
+  Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
+
+  // Once a step for each tensor (kSync).
+  Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
+  // Rows of the outermost dimension, in any order; of equal ones the sum counts.
+  Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                   std::span<const std::byte> values, Deadline deadline);
+  // This worker has pushed all it has in this step.
+  Status end_step(Deadline deadline);
+  std::uint64_t step() const;  // how many it has ended
+  // Waits until all that was pushed, in steps that were ended, is applied.
+  Status flush(Deadline deadline);
+
+  // Weights that are as new as the job's consistency asks for. A block is never torn.
+  Result<Pulled> pull(Parameter parameter, Deadline deadline);
+  Status pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline);
+  Status pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                   std::span<std::byte> out, Deadline deadline);
+  // push(), end_step() and pull() in one; what comes back is good until the next one of this
+  // tensor.
+  Result<Pulled> push_pull(Parameter parameter, std::span<const std::byte> gradient,
+                           Deadline deadline);
+
+  // Waits for all workers. kAborted if the job has ended.
+  Status barrier(Deadline deadline);
+  // The ranks of those who are there: how to share the data from now on.
+  Result<std::vector<std::uint32_t>> members(Deadline deadline);
+  // Servers save what they have to a folder that all of them see: the path of the snapshot. All
+  // workers are at rest meanwhile, at a barrier say: kFailedPrecondition if a step is open.
+  // kResourceExhausted for a full disk; earlier snapshots stay.
+  Result<std::string> snapshot(const std::string& folder, Deadline deadline);
+  // Waits for what was pushed, and leaves the job.
+  Status leave(Deadline deadline);
+  WorkerStats stats() const;
+
+ private:
+  explicit Worker(std::unique_ptr<WorkerCore> core);
+  std::unique_ptr<WorkerCore> core_;
+};
+
+}  // namespace ferry::ps

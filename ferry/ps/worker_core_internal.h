@@ -1,0 +1,199 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ferry/base/inline_function.h"
+#include "ferry/fabric/device.h"
+#include "ferry/ps/layout_internal.h"
+#include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/worker.h"
+
+namespace ferry::ps {
+
+// What a worker knows of one shard.
+struct ShardLink {
+  std::uint32_t server = 0;
+  fabric::Channel* channel = nullptr;
+  fabric::RemoteRegion ring;
+  fabric::RemoteRegion pool;
+  std::byte* pool_mapped = nullptr;  // null: the path maps nothing
+  const std::byte* words = nullptr;  // Words, in memory of this worker
+  std::vector<Entry> entries;        // what lies in the ring
+  std::uint64_t posted = 0;
+  struct InSlot {
+    std::uint64_t number = 0;
+    std::uint64_t step = 0;
+    bool at_once = false;  // used up when it is taken
+  };
+  std::deque<InSlot> in_slots;
+  std::uint64_t slots_given = 0;  // slots that were used, and those that came back
+  std::uint64_t slots_back = 0;
+
+  std::uint64_t landed() const { return load_word(words, offsetof(Words, landed)); }
+  std::uint64_t clock() const { return load_word(words, offsetof(Words, clock)); }
+  std::uint64_t redo() const { return load_word(words, offsetof(Words, redo)); }
+};
+
+// What it knows of a tensor's part.
+struct PartLink {
+  ShardLink* link = nullptr;
+  std::uint32_t number = 0;
+  Run run;
+  PartLayout layout;
+  fabric::RemoteRegion table;
+  const std::byte* mapped = nullptr;  // the table; null: it is read
+  std::byte* seats = nullptr;
+  std::uint16_t nonce = 0;
+  bool leased = false;
+  std::uint64_t lease_epoch = 0;
+};
+
+struct TensorLink {
+  TensorInfo info;
+  std::uint64_t bytes = 0;
+  std::uint64_t row_bytes = 0;
+  std::vector<PartLink> parts;                  // by offset
+  std::uint64_t pushed_in = 0;                  // the last step in which it was pushed
+  std::shared_ptr<std::vector<std::byte>> own;  // for pulls that are not in place
+  fabric::Region landing;                       // where servers send what was asked to come back
+};
+
+struct ServerLink {
+  std::unique_ptr<RpcClient> control;
+  fabric::Channel channel;
+  std::uint32_t memories = 0;  // that the server has mapped
+};
+
+// Memory from allocate(), and which of a server's memories it is.
+struct Memory {
+  fabric::Region region;
+  std::vector<std::optional<std::uint32_t>> at;
+};
+
+// What was pushed in the step, in case it has to be pushed again.
+struct Pushed {
+  Parameter parameter = 0;
+  std::span<const std::byte> gradient;                 // dense
+  std::shared_ptr<const std::vector<std::byte>> rows;  // a payload for one slot
+  std::uint32_t part = 0;
+  std::uint64_t count = 0;
+  bool back = false;  // the new values are to be sent back
+};
+
+class WorkerCore {
+ public:
+  static Result<std::unique_ptr<WorkerCore>> open(WorkerOptions options, Deadline deadline);
+  ~WorkerCore();
+
+  Result<Parameter> init(std::string_view name, const tensor::Spec& spec,
+                         std::span<const std::byte> values, const Update& update,
+                         Deadline deadline);
+  Result<Parameter> find(std::string_view name, Deadline deadline);
+  Result<std::vector<std::string>> names(Deadline deadline);
+  Result<TensorLink*> tensor(Parameter parameter);
+  Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
+  Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
+              bool back = false);
+  Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                   std::span<const std::byte> values, Deadline deadline);
+  Status end_step(Deadline deadline);
+  Status flush(Deadline deadline);
+  Result<Pulled> pull(Parameter parameter, Deadline deadline);
+  Result<Pulled> push_pull(Parameter parameter, std::span<const std::byte> gradient,
+                           Deadline deadline);
+  Status pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline);
+  Status pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                   std::span<std::byte> out, Deadline deadline);
+  Status barrier(Deadline deadline);
+  Result<std::vector<std::uint32_t>> members(Deadline deadline);
+  Result<std::string> snapshot(const std::string& folder, Deadline deadline);
+  Status leave(Deadline deadline);
+  Status let_go(Parameter parameter, std::span<const std::uint32_t> parts);
+
+  std::uint32_t rank() const { return rank_; }
+  const JobOptions& job() const { return job_; }
+  std::uint64_t step() const { return step_; }
+  const WorkerStats& stats() const { return stats_; }
+
+ private:
+  // A row of a pull.
+  struct RowAt {
+    std::uint64_t offset = 0;  // within the part
+    std::span<std::byte> out;
+  };
+  WorkerCore() = default;
+  bool sync() const { return job_.consistency == Consistency::kSync; }
+  Status join(Deadline deadline);
+  Status attach(std::uint32_t server, const ServerPlace& place, std::uint32_t line,
+                Deadline deadline);
+  Result<Parameter> open_tensor(TensorInfo info, Deadline deadline);
+  Status open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline);
+  Status assign(Parameter parameter, std::span<const std::byte> values, Deadline deadline);
+
+  // Waits until it is so, and sees to what comes up meanwhile.
+  Status wait_for(InlineFunction<bool()> ready, Deadline deadline, const char* what);
+  bool stirred() const;
+  Status look_after(Deadline deadline);
+  Status push_again(Deadline deadline);
+  Status lost() const;
+
+  Status check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient);
+  Status begin_push(TensorLink& tensor, Deadline deadline);
+  Status make_landing(TensorLink& tensor, Deadline deadline);
+  // Waits until an entry, and its payload if that goes through a slot, can be posted.
+  Status make_room(ShardLink& link, bool slot, Deadline deadline);
+  bool has_room(ShardLink& link, bool slot) const;
+  void post(ShardLink& link, Entry entry);
+  void post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload);
+  // These stop, and say that all is well, when the step was begun anew while they waited: then
+  // push_again() has pushed everything.
+  Status post_dense(Parameter parameter, Operation operation, std::span<const std::byte> values,
+                    bool back, Deadline deadline);
+  Status post_rows(const Pushed& rows, Deadline deadline);
+  Status post_end(Deadline deadline);
+  const Memory* memory_of(std::span<const std::byte> bytes) const;
+
+  Status wait_fresh(Deadline deadline);
+  // True: the views lie in the server's memory, under the worker's lease.
+  Result<bool> lease(PartLink& part, std::vector<View>& views) const;
+  bool look(const PartLink& part, std::uint32_t block, std::uint64_t& current) const;
+  bool leaves_room(const PartLink& part, std::uint64_t epoch) const;
+  std::byte* seat(const PartLink& part, std::size_t lease) const;
+  Status take_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const;
+  Status end_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const;
+  // False: there are no values yet.
+  Result<bool> fetch(PartLink& part, std::span<std::byte> out, Deadline deadline);
+  Result<bool> copy(const PartLink& part, std::span<std::byte> out) const;
+  Result<bool> read(const PartLink& part, std::span<std::byte> out, Deadline deadline);
+  Status fetch_when_there(PartLink& part, std::span<std::byte> out, Deadline deadline);
+  Result<bool> fetch_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
+  Result<bool> copy_rows(const PartLink& part, std::span<const RowAt> rows) const;
+  Result<bool> read_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
+  static std::uint32_t part_at(const TensorLink& tensor, std::uint64_t offset);
+
+  WorkerOptions options_;
+  JobOptions job_;
+  std::uint32_t rank_ = 0;
+  std::optional<fabric::Device> asking_;
+  std::unique_ptr<RpcClient> scheduler_;
+  std::optional<fabric::Device> data_;
+  fabric::Region words_;
+  std::vector<ServerLink> servers_;
+  std::deque<ShardLink> shards_;
+  std::deque<TensorLink> tensors_;
+  std::map<std::string, Parameter, std::less<>> names_;
+  std::vector<Memory> memories_;
+  std::vector<Pushed> pushed_;  // in the step that is not known to be applied
+  std::uint64_t step_ = 0;      // ended
+  std::uint64_t pushing_ = 0;   // the step of what is posted
+  std::uint32_t attempt_ = 0;
+  bool again_ = false;  // push_again() is running
+  bool left_ = false;
+  WorkerStats stats_;
+};
+
+}  // namespace ferry::ps

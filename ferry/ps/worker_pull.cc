@@ -1,0 +1,296 @@
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "ferry/ps/worker_core_internal.h"
+
+// Weights: in place, copied, or read.
+
+namespace ferry::ps {
+namespace {
+
+constexpr int kTries = 4;          // for a lease while the server is publishing
+constexpr int kStampTries = 1000;  // for one block, whose rows are being updated
+constexpr std::size_t kHeld = offsetof(Seat, held);
+constexpr std::size_t kCopying = offsetof(Seat, copying);
+constexpr std::size_t kEnd = offsetof(Seat::Lease, end);
+constexpr std::chrono::milliseconds kNotThere{1};
+
+// The last one before whatever is being published at the moment.
+std::uint64_t settled_epoch(const PartLink& part) {
+  return load_word(part.mapped) & ~std::uint64_t{1};
+}
+
+Status not_there(std::uint32_t rank) {
+  return fail(Code::kDeadlineExceeded, "worker {} waited in vain for a block to be published",
+              rank);
+}
+
+}  // namespace
+
+Pulled& Pulled::operator=(Pulled&& other) noexcept {
+  if (this == &other) return *this;
+  (void)release();
+  core_ = std::exchange(other.core_, nullptr);
+  parameter_ = other.parameter_;
+  in_place_ = other.in_place_;
+  leased_ = std::move(other.leased_);
+  views_ = std::move(other.views_);
+  own_ = std::move(other.own_);
+  return *this;
+}
+
+void Pulled::copy_to(std::span<std::byte> out) const {
+  for (const auto& view : views_) {
+    FERRY_ASSERT(view.offset + view.bytes.size() <= out.size(), "there is room for the tensor");
+    std::memcpy(out.data() + view.offset, view.bytes.data(), view.bytes.size());
+  }
+}
+
+Status Pulled::release() {
+  auto* core = std::exchange(core_, nullptr);
+  if (core == nullptr) return {};
+  views_.clear();
+  own_.reset();
+  return core->let_go(parameter_, leased_);
+}
+
+Status WorkerCore::wait_fresh(Deadline deadline) {
+  if (job_.consistency == Consistency::kAsync) return {};
+  const auto fresh = [this] {
+    return std::all_of(shards_.begin(), shards_.end(), [this](const ShardLink& link) {
+      return link.clock() + (sync() ? 0 : job_.staleness) >= step_;
+    });
+  };
+  return wait_for(fresh, deadline, "the other workers to end the step");
+}
+
+std::byte* WorkerCore::seat(const PartLink& part, std::size_t lease) const {
+  return part.seats + rank_ * sizeof(Seat) + lease;
+}
+
+Status WorkerCore::take_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const {
+  auto* at = seat(part, lease);
+  word_at(at, kEnd).store(~std::uint64_t{0}, std::memory_order_relaxed);
+  word_at(at).store(Seat::begin_of(part.nonce, epoch));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return {};
+}
+
+Status WorkerCore::end_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const {
+  auto expected = Seat::begin_of(part.nonce, epoch);
+  if (word_at(seat(part, lease)).compare_exchange_strong(expected, 0)) return {};
+  return fail(Code::kUnavailable,
+              "worker {} was believed to be dead: what it read from {} may have been overwritten",
+              rank_, part.link->channel->peer_endpoint());
+}
+
+// False: it is being written, in the plane that is the newest.
+bool WorkerCore::look(const PartLink& part, std::uint32_t block, std::uint64_t& current) const {
+  const auto head = part.layout.head(block);
+  for (int tries = 0; tries < kStampTries; ++tries) {
+    current = load_word(part.mapped, head);
+    const auto plane = Head::plane_of(current);
+    if (plane >= kPlanes) return false;
+    const auto stamp =
+        load_word(part.mapped, head + offsetof(Head, stamps) + 8 * plane, __ATOMIC_SEQ_CST);
+    if (stamp == Head::version_of(current)) return true;
+    cpu_relax();
+  }
+  return false;
+}
+
+// The server has a plane to write as long as all who hold one hold the same.
+bool WorkerCore::leaves_room(const PartLink& part, std::uint64_t epoch) const {
+  for (std::uint32_t rank = 0; rank < job_.workers; ++rank) {
+    if (rank == rank_) continue;
+    const auto begin = load_word(part.seats, rank * sizeof(Seat) + kHeld, __ATOMIC_SEQ_CST);
+    if (begin != 0 && Seat::epoch_of(begin) != (epoch & Seat::kEpochMask)) return false;
+  }
+  return true;
+}
+
+Result<bool> WorkerCore::lease(PartLink& part, std::vector<View>& views) const {
+  const auto before = views.size();
+  for (int tries = 0; tries < kTries && !part.leased; ++tries) {
+    const auto epoch = settled_epoch(part);
+    FERRY_TRY(take_lease(part, kHeld, epoch));
+    bool good = true;
+    for (std::uint32_t block = 0; block < part.layout.blocks() && good; ++block) {
+      std::uint64_t current = 0;
+      good = look(part, block, current) && current != 0;
+      const auto* data = part.mapped + part.layout.plane(Head::plane_of(current)) +
+                         block * part.layout.block_bytes;
+      const auto bytes = part.layout.bytes_of(block);
+      if (block > 0 && views.back().bytes.data() + views.back().bytes.size() == data)
+        views.back().bytes = {views.back().bytes.data(), views.back().bytes.size() + bytes};
+      else
+        views.push_back({part.run.offset + block * part.layout.block_bytes,
+                         {data, bytes},
+                         Head::version_of(current)});
+    }
+    word_at(seat(part, kHeld), kEnd).store(epoch);
+    if (good && load_word(part.mapped) == epoch) {
+      if (leaves_room(part, epoch)) {
+        part.leased = true;
+        part.lease_epoch = epoch;
+        return true;
+      }
+      tries = kTries;  // somebody else will hold on to it for a while
+    }
+    views.resize(before);
+    FERRY_TRY(end_lease(part, kHeld, epoch));
+  }
+  return false;
+}
+
+Status WorkerCore::let_go(Parameter parameter, std::span<const std::uint32_t> parts) {
+  Status all;
+  for (const auto index : parts) {
+    auto& part = tensors_[parameter].parts[index];
+    part.leased = false;
+    auto ended = end_lease(part, kHeld, part.lease_epoch);
+    if (!ended) all = std::move(ended);
+  }
+  return all;
+}
+
+Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) const {
+  const auto epoch = settled_epoch(part);
+  FERRY_TRY(take_lease(part, kCopying, epoch));
+  bool there = true;
+  for (std::uint32_t block = 0; block < part.layout.blocks() && there; ++block) {
+    std::uint64_t current = 0;
+    there = look(part, block, current) && current != 0;
+    if (!there) break;
+    const auto at = block * part.layout.block_bytes;
+    std::memcpy(out.data() + at, part.mapped + part.layout.plane(Head::plane_of(current)) + at,
+                part.layout.bytes_of(block));
+  }
+  FERRY_TRY(end_lease(part, kCopying, epoch));
+  return there;
+}
+
+Result<bool> WorkerCore::fetch(PartLink& part, std::span<std::byte> out, Deadline deadline) {
+  ++stats_.pulled_copies;
+  return part.mapped != nullptr ? copy(part, out) : read(part, out, deadline);
+}
+
+Status WorkerCore::fetch_when_there(PartLink& part, std::span<std::byte> out, Deadline deadline) {
+  while (!FERRY_TRY(fetch(part, out, deadline))) {
+    if (deadline.expired()) return not_there(rank_);
+    FERRY_TRY(lost());
+    std::this_thread::sleep_for(kNotThere);
+  }
+  return {};
+}
+
+Result<Pulled> WorkerCore::pull(Parameter parameter, Deadline deadline) {
+  auto& from = *FERRY_TRY(tensor(parameter));
+  FERRY_TRY(wait_fresh(deadline));
+  ++stats_.pulls;
+  Pulled pulled;
+  pulled.core_ = this;
+  pulled.parameter_ = parameter;
+  for (std::uint32_t index = 0; index < from.parts.size(); ++index) {
+    auto& part = from.parts[index];
+    if (part.mapped != nullptr && FERRY_TRY(lease(part, pulled.views_))) {
+      pulled.leased_.push_back(index);
+      ++stats_.pulled_in_place;
+      continue;
+    }
+    if (pulled.own_ == nullptr) {
+      if (from.own == nullptr || from.own.use_count() > 1)
+        from.own = std::make_shared<Bytes>(from.bytes);
+      pulled.own_ = from.own;
+    }
+    const auto out = std::span(*pulled.own_).subspan(part.run.offset, part.run.bytes);
+    FERRY_TRY(fetch_when_there(part, out, deadline));
+    auto& views = pulled.views_;
+    if (!views.empty() && views.back().bytes.data() + views.back().bytes.size() == out.data())
+      views.back().bytes = {views.back().bytes.data(), views.back().bytes.size() + out.size()};
+    else
+      views.push_back({part.run.offset, out, 0});
+  }
+  pulled.in_place_ = pulled.own_ == nullptr;
+  return pulled;
+}
+
+Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline) {
+  auto& from = *FERRY_TRY(tensor(parameter));
+  if (out.size() != from.bytes)
+    return fail(Code::kInvalidArgument, "'{}' is {}, which has {} bytes; there is room for {}",
+                from.info.name, from.info.spec.to_string(), from.bytes, out.size());
+  FERRY_TRY(wait_fresh(deadline));
+  ++stats_.pulls;
+  for (auto& part : from.parts)
+    FERRY_TRY(fetch_when_there(part, out.subspan(part.run.offset, part.run.bytes), deadline));
+  return {};
+}
+
+std::uint32_t WorkerCore::part_at(const TensorLink& tensor, std::uint64_t offset) {
+  const auto after =
+      std::upper_bound(tensor.parts.begin(), tensor.parts.end(), offset,
+                       [](std::uint64_t at, const PartLink& part) { return at < part.run.offset; });
+  return static_cast<std::uint32_t>(after - tensor.parts.begin() - 1);
+}
+
+Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                             std::span<std::byte> out, Deadline deadline) {
+  auto& from = *FERRY_TRY(tensor(parameter));
+  const auto row_bytes = from.row_bytes;
+  const auto all = from.bytes / row_bytes;
+  if (from.info.block_bytes % row_bytes != 0)
+    return fail(Code::kUnimplemented, "rows of '{}' have {} bytes, more than a block has",
+                from.info.name, row_bytes);
+  if (out.size() != rows.size() * row_bytes)
+    return fail(Code::kInvalidArgument, "{} rows of '{}' have {} bytes; there is room for {}",
+                rows.size(), from.info.name, rows.size() * row_bytes, out.size());
+  std::vector<std::vector<RowAt>> by_part(from.parts.size());
+  for (std::size_t each = 0; each < rows.size(); ++each) {
+    if (rows[each] >= all)
+      return fail(Code::kOutOfRange, "row {} of '{}', which has {}", rows[each], from.info.name,
+                  all);
+    const auto at = rows[each] * row_bytes;
+    const auto part = part_at(from, at);
+    by_part[part].push_back(
+        {at - from.parts[part].run.offset, out.subspan(each * row_bytes, row_bytes)});
+  }
+  FERRY_TRY(wait_fresh(deadline));
+  ++stats_.pulls;
+  for (std::size_t index = 0; index < by_part.size(); ++index) {
+    if (by_part[index].empty()) continue;
+    while (!FERRY_TRY(fetch_rows(from.parts[index], by_part[index], deadline))) {
+      if (deadline.expired()) return not_there(rank_);
+      FERRY_TRY(lost());
+      std::this_thread::sleep_for(kNotThere);
+    }
+  }
+  return {};
+}
+
+Result<bool> WorkerCore::fetch_rows(const PartLink& part, std::span<const RowAt> rows,
+                                    Deadline deadline) {
+  ++stats_.pulled_copies;
+  return part.mapped != nullptr ? copy_rows(part, rows) : read_rows(part, rows, deadline);
+}
+
+Result<bool> WorkerCore::copy_rows(const PartLink& part, std::span<const RowAt> rows) const {
+  const auto epoch = settled_epoch(part);
+  FERRY_TRY(take_lease(part, kCopying, epoch));
+  bool there = true;
+  for (const auto& row : rows) {
+    std::uint64_t current = 0;
+    const auto block = static_cast<std::uint32_t>(row.offset / part.layout.block_bytes);
+    there = look(part, block, current) && current != 0;
+    if (!there) break;
+    std::memcpy(row.out.data(),
+                part.mapped + part.layout.plane(Head::plane_of(current)) + row.offset,
+                row.out.size());
+  }
+  FERRY_TRY(end_lease(part, kCopying, epoch));
+  return there;
+}
+
+}  // namespace ferry::ps

@@ -1,0 +1,347 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ferry/ps/worker_core_internal.h"
+
+// From a gradient to entries in rings.
+
+namespace ferry::ps {
+namespace {
+
+// Whether all exponents leave room: a value of only ones there is infinite or not a number.
+template <class Bits>
+bool all_finite(std::span<const std::byte> bytes, Bits exponent) {
+  const auto* values = reinterpret_cast<const Bits*>(bytes.data());
+  const auto count = bytes.size() / sizeof(Bits);
+  Bits bad = 0;
+  for (std::size_t each = 0; each < count; ++each)
+    bad |= static_cast<Bits>((values[each] & exponent) == exponent ? 1 : 0);
+  return bad == 0;
+}
+
+bool finite(tensor::ElementType type, std::span<const std::byte> bytes) {
+  switch (type) {
+    case tensor::ElementType::kF16:
+      return all_finite<std::uint16_t>(bytes, 0x7c00);
+    case tensor::ElementType::kBf16:
+      return all_finite<std::uint16_t>(bytes, 0x7f80);
+    default:
+      return all_finite<std::uint32_t>(bytes, 0x7f800000);
+  }
+}
+
+}  // namespace
+
+Status WorkerCore::check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient) {
+  if (options_.not_finite == NotFinite::kIgnore) return {};
+  if (finite(tensor.info.spec.type, gradient)) return {};
+  ++stats_.not_finite;
+  if (options_.not_finite == NotFinite::kCount) return {};
+  return fail(Code::kInvalidArgument,
+              "the gradient of '{}' has values that are not finite; nothing was sent",
+              tensor.info.name);
+}
+
+// Whoever is a step ahead waits: only one step is open at a time.
+Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
+  pushing_ = step_ + 1;
+  if (!sync()) return {};
+  if (tensor.pushed_in == pushing_)
+    return fail(Code::kFailedPrecondition, "'{}' was pushed in step {} already; end the step first",
+                tensor.info.name, pushing_);
+  FERRY_TRY(flush(deadline));
+  const bool first = std::none_of(tensors_.begin(), tensors_.end(), [this](const TensorLink& each) {
+    return each.pushed_in == pushing_;
+  });
+  if (first) pushed_.clear();
+  tensor.pushed_in = pushing_;
+  return {};
+}
+
+Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
+                        bool back) {
+  auto& to = *FERRY_TRY(tensor(parameter));
+  if (gradient.size() != to.bytes)
+    return fail(Code::kInvalidArgument, "'{}' is {}, which has {} bytes; the gradient has {}",
+                to.info.name, to.info.spec.to_string(), to.bytes, gradient.size());
+  FERRY_TRY(check_gradient(to, gradient));
+  FERRY_TRY(begin_push(to, deadline));
+  ++stats_.pushes;
+  if (sync())
+    pushed_.push_back(
+        {.parameter = parameter, .gradient = gradient, .rows = nullptr, .back = back});
+  return post_dense(parameter, Operation::kPush, gradient, back, deadline);
+}
+
+Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                             std::span<const std::byte> values, Deadline deadline) {
+  auto& to = *FERRY_TRY(tensor(parameter));
+  const auto row_bytes = to.row_bytes;
+  const auto most = job_.block_bytes / (row_bytes + sizeof(std::uint64_t));  // rows in a slot
+  if (most == 0 || to.info.block_bytes % row_bytes != 0)
+    return fail(Code::kUnimplemented, "rows of '{}' have {} bytes, blocks of the job {}: too few",
+                to.info.name, row_bytes, job_.block_bytes);
+  if (values.size() != rows.size() * row_bytes)
+    return fail(Code::kInvalidArgument, "{} rows of '{}' have {} bytes; {} were given", rows.size(),
+                to.info.name, rows.size() * row_bytes, values.size());
+  const auto all = to.bytes / row_bytes;
+  for (const auto row : rows)
+    if (row >= all)
+      return fail(Code::kOutOfRange, "row {} of '{}', which has {}", row, to.info.name, all);
+  FERRY_TRY(check_gradient(to, values));
+  FERRY_TRY(begin_push(to, deadline));
+  ++stats_.pushes;
+  std::vector<std::vector<std::size_t>> by_part(to.parts.size());
+  for (std::size_t each = 0; each < rows.size(); ++each)
+    by_part[part_at(to, rows[each] * row_bytes)].push_back(each);
+  std::vector<Pushed> payloads;
+  for (std::uint32_t part = 0; part < by_part.size(); ++part) {
+    auto& mine = by_part[part];
+    std::stable_sort(mine.begin(), mine.end(), [&](auto a, auto b) { return rows[a] < rows[b]; });
+    const auto first_row = to.parts[part].run.offset / row_bytes;
+    for (std::size_t begin = 0; begin < mine.size(); begin += most) {
+      const auto count = std::min<std::size_t>(most, mine.size() - begin);
+      auto payload = std::make_shared<Bytes>(count * (sizeof(std::uint64_t) + row_bytes));
+      for (std::size_t each = 0; each < count; ++each) {
+        const auto from = mine[begin + each];
+        const auto key = rows[from] - first_row;
+        std::memcpy(payload->data() + each * sizeof(key), &key, sizeof(key));
+        std::memcpy(payload->data() + count * sizeof(key) + each * row_bytes,
+                    values.data() + from * row_bytes, row_bytes);
+      }
+      payloads.push_back({parameter, {}, std::move(payload), part, count, false});
+    }
+  }
+  const auto begun = attempt_;
+  // Without steps in common they live until they have landed.
+  if (!sync()) pushed_.clear();
+  pushed_.insert(pushed_.end(), payloads.begin(), payloads.end());
+  for (const auto& payload : payloads) {
+    FERRY_TRY(post_rows(payload, deadline));
+    if (attempt_ != begun) return {};
+  }
+  return sync() ? Status() : flush(deadline);
+}
+
+bool WorkerCore::has_room(ShardLink& link, bool slot) const {
+  const auto landed = link.landed();
+  const auto clock = link.clock();
+  const auto slots = load_word(link.words, offsetof(Words, slots));
+  while (!link.in_slots.empty()) {
+    const auto& first = link.in_slots.front();
+    const bool used = first.at_once ? landed >= first.number : clock >= first.step;
+    if (!used && link.slots_back >= slots) break;
+    link.in_slots.pop_front();
+    ++link.slots_back;
+  }
+  return link.posted - landed < kRingEntries && (!slot || link.in_slots.size() < slots_each(job_));
+}
+
+Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
+  if (has_room(link, slot)) return {};
+  return wait_for([this, &link, slot] { return has_room(link, slot); }, deadline,
+                  "a server to take what was pushed");
+}
+
+void WorkerCore::post(ShardLink& link, Entry entry) {
+  entry.number = ++link.posted;
+  const auto index = (entry.number - 1) % kRingEntries;
+  auto& mine = link.entries[index];
+  mine = entry;
+  const auto at = index * kLine;
+  // The bytes stay until the shard has taken them; a failure is a server that is gone.
+  (void)link.channel->write_flagged(std::as_bytes(std::span(&mine, 1)).first(Entry::kBody),
+                                    {link.ring, at}, {link.ring, at + Entry::kBody}, entry.number,
+                                    {.pace = fabric::Pace::kLateEnd});
+}
+
+void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload) {
+  const auto share = slots_each(job_);
+  entry.slot = static_cast<std::uint32_t>(link.slots_given++ % share);
+  entry.bytes = payload.size();
+  const auto at = (std::uint64_t{rank_} * share + entry.slot) * job_.block_bytes;
+  if (link.pool_mapped != nullptr)
+    std::memcpy(link.pool_mapped + at, payload.data(), payload.size());
+  else
+    (void)link.channel->write(payload, {link.pool, at}, {.pace = fabric::Pace::kLateEnd});
+  const bool at_once = !sync() || entry.operation == Operation::kAssign;
+  link.in_slots.push_back({link.posted + 1, entry.step, at_once});
+  ++stats_.pushed_blocks;
+  post(link, entry);
+}
+
+const Memory* WorkerCore::memory_of(std::span<const std::byte> bytes) const {
+  for (const auto& memory : memories_) {
+    const auto all = memory.region.bytes();
+    if (bytes.data() >= all.data() && bytes.data() + bytes.size() <= all.data() + all.size())
+      return &memory;
+  }
+  return nullptr;
+}
+
+Status WorkerCore::post_dense(Parameter parameter, Operation operation,
+                              std::span<const std::byte> values, bool back, Deadline deadline) {
+  auto& to = tensors_[parameter];
+  const auto begun = attempt_;
+  const auto* memory = memory_of(values);
+  std::uint32_t most = 0;
+  const auto entry_of = [&](const PartLink& part) {
+    return Entry{
+        .operation = operation, .part = part.number, .attempt = attempt_, .step = pushing_};
+  };
+  const auto in_place = [&](const PartLink& part) {
+    return memory != nullptr && memory->at[part.link->server] && operation == Operation::kPush;
+  };
+  for (auto& part : to.parts) {
+    if (!in_place(part)) {
+      most = std::max(most, part.layout.blocks());
+      continue;
+    }
+    FERRY_TRY(make_room(*part.link, false, deadline));
+    if (attempt_ != begun) return {};
+    auto entry = entry_of(part);
+    entry.blocks = part.layout.blocks();
+    entry.slot = Entry::kInPlace;
+    entry.count = *memory->at[part.link->server];
+    entry.offset =
+        static_cast<std::uint64_t>(values.data() - memory->region.data()) + part.run.offset;
+    entry.bytes = part.run.bytes;
+    ++stats_.pushed_in_place;
+    post(*part.link, entry);
+  }
+  // Blocks of all parts in turn, so that shards work at the same time.
+  for (std::uint32_t block = 0; block < most; ++block) {
+    for (auto& part : to.parts) {
+      if (block >= part.layout.blocks() || in_place(part)) continue;
+      FERRY_TRY(make_room(*part.link, true, deadline));
+      if (attempt_ != begun) return {};
+      auto entry = entry_of(part);
+      entry.first = block;
+      entry.blocks = 1;
+      entry.offset = back ? 1 : 0;
+      post_slot(*part.link, entry,
+                values.subspan(part.run.offset + block * part.layout.block_bytes,
+                               part.layout.bytes_of(block)));
+    }
+  }
+  return {};
+}
+
+Status WorkerCore::post_rows(const Pushed& rows, Deadline deadline) {
+  auto& part = tensors_[rows.parameter].parts[rows.part];
+  const auto begun = attempt_;
+  FERRY_TRY(make_room(*part.link, true, deadline));
+  if (attempt_ != begun) return {};
+  const Entry entry{.operation = Operation::kRows,
+                    .part = part.number,
+                    .attempt = attempt_,
+                    .step = pushing_,
+                    .count = rows.count};
+  post_slot(*part.link, entry, *rows.rows);
+  return {};
+}
+
+// END is sent when all has landed everywhere: see the design note.
+Status WorkerCore::post_end(Deadline deadline) {
+  for (auto begun = attempt_ + 1; begun != attempt_;) {
+    begun = attempt_;
+    const auto landed = [this] {
+      return std::all_of(shards_.begin(), shards_.end(),
+                         [](const ShardLink& link) { return link.landed() >= link.posted; });
+    };
+    if (sync() && shards_.size() > 1)
+      FERRY_TRY(wait_for(landed, deadline, "what was pushed to land"));
+    for (auto& link : shards_) FERRY_TRY(make_room(link, false, deadline));
+  }
+  for (auto& link : shards_)
+    post(link, {.operation = Operation::kEnd, .attempt = attempt_, .step = pushing_});
+  return {};
+}
+
+Status WorkerCore::end_step(Deadline deadline) {
+  if (sync()) FERRY_TRY(flush(deadline));
+  pushing_ = step_ + 1;
+  FERRY_TRY(post_end(deadline));
+  ++step_;
+  return {};
+}
+
+Status WorkerCore::flush(Deadline deadline) {
+  const auto applied = [this] {
+    return std::all_of(shards_.begin(), shards_.end(), [this](const ShardLink& link) {
+      return sync() ? link.clock() >= step_ : link.landed() >= link.posted;
+    });
+  };
+  return wait_for(applied, deadline, "what was pushed to be applied");
+}
+
+// Memory that all servers may write this tensor's values to.
+Status WorkerCore::make_landing(TensorLink& tensor, Deadline deadline) {
+  auto region = FERRY_TRY(data_->allocate(tensor.bytes));
+  for (auto& server : servers_) {
+    Bytes wish;
+    bootstrap::Encoder out(wish);
+    out.u32(rank_).u32(tensor.info.id);
+    put(out, FERRY_TRY(data_->grant(region, fabric::Rights::kReadWrite, server.channel)));
+    FERRY_TRY(server.control->call(Ask::kLanding, wish, deadline));
+  }
+  tensor.landing = std::move(region);
+  return {};
+}
+
+// Where nothing is mapped, servers send new values on their own: no question, no answer, and no
+// version to compare, since flags come after all that was written before them.
+Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::byte> gradient,
+                                     Deadline deadline) {
+  auto& to = *FERRY_TRY(tensor(parameter));
+  const bool back = std::all_of(to.parts.begin(), to.parts.end(),
+                                [](const PartLink& part) { return part.mapped == nullptr; });
+  if (back && !to.landing) FERRY_TRY(make_landing(to, deadline));
+  FERRY_TRY(push(parameter, gradient, deadline, back));
+  FERRY_TRY(end_step(deadline));
+  if (!back) return pull(parameter, deadline);
+  FERRY_TRY(wait_fresh(deadline));
+  if (!sync()) FERRY_TRY(flush(deadline));
+  ++stats_.pulls;
+  ++stats_.pulled_with_push;
+  Pulled pulled;
+  pulled.core_ = this;
+  pulled.parameter_ = parameter;
+  pulled.views_.push_back({0, to.landing.bytes(), 0});
+  return pulled;
+}
+
+// Somebody has died half-way, and what was added up was forgotten. All shards say so before
+// anything is pushed again, so that no shard has what another one is about to forget.
+Status WorkerCore::push_again(Deadline deadline) {
+  again_ = true;
+  const auto pushing = pushing_;
+  Status done;
+  for (;;) {
+    std::uint64_t target = attempt_;
+    for (const auto& link : shards_) target = std::max(target, link.redo());
+    if (target == attempt_) break;
+    const auto all = [this, target] {
+      return std::all_of(shards_.begin(), shards_.end(),
+                         [&](const ShardLink& link) { return link.redo() >= target; });
+    };
+    done = wait_for(all, deadline, "all servers to begin the step anew");
+    if (!done) break;
+    attempt_ = static_cast<std::uint32_t>(target);
+    ++stats_.begun_anew;
+    pushing_ = shards_.front().clock() + 1;
+    for (std::size_t each = 0; each < pushed_.size() && done; ++each) {
+      const auto one = pushed_[each];
+      done = one.rows != nullptr
+                 ? post_rows(one, deadline)
+                 : post_dense(one.parameter, Operation::kPush, one.gradient, one.back, deadline);
+    }
+    if (done && step_ >= pushing_) done = post_end(deadline);
+    if (!done) break;
+  }
+  pushing_ = pushing;
+  again_ = false;
+  return done;
+}
+
+}  // namespace ferry::ps

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ferry/ps/worker_core_internal.h"
+
+// Paths that map nothing: head, wait, payload, wait, head.
+
+namespace ferry::ps {
+namespace {
+
+using Direction = fabric::Direction;
+
+std::span<std::byte> bytes_of(Head& head) { return std::as_writable_bytes(std::span(&head, 1)); }
+
+bool same_stamp(const Head& before, const Head& after) {
+  const auto plane = Head::plane_of(before.current);
+  return plane < kPlanes && before.stamps[plane] == Head::version_of(before.current) &&
+         after.stamps[plane] == before.stamps[plane];
+}
+
+}  // namespace
+
+Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, Deadline deadline) {
+  auto& channel = *part.link->channel;
+  const auto count = part.layout.blocks();
+  std::vector<Head> before(count);
+  std::vector<Head> after(count);
+  std::vector<std::uint32_t> left(count);
+  for (std::uint32_t block = 0; block < count; ++block) left[block] = block;
+  std::vector<fabric::Copy> copies;
+  while (!left.empty()) {
+    const auto first = left.front();
+    const auto some = left.back() - first + 1;
+    const auto heads = [&](std::vector<Head>& into) {
+      return channel.read(std::as_writable_bytes(std::span(into).subspan(first, some)),
+                          {part.table, part.layout.head(first)}, {.deadline = deadline});
+    };
+    FERRY_TRY(heads(before).wait());
+    copies.clear();
+    for (const auto block : left) {
+      if (before[block].current == 0) return false;
+      const auto plane = std::min(Head::plane_of(before[block].current), kPlanes - 1);
+      const auto at = block * part.layout.block_bytes;
+      copies.push_back({Direction::kRead,
+                        out.subspan(at, part.layout.bytes_of(block)),
+                        {part.table, part.layout.plane(plane) + at}});
+    }
+    FERRY_TRY(channel.copy(copies, {.deadline = deadline}).wait());
+    FERRY_TRY(heads(after).wait());
+    std::erase_if(left, [&](auto block) { return same_stamp(before[block], after[block]); });
+    stats_.torn_reads += left.size();
+    if (deadline.expired() && !left.empty())
+      return fail(Code::kDeadlineExceeded, "worker {}: {} blocks changed while they were read",
+                  rank_, left.size());
+  }
+  return true;
+}
+
+Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> rows,
+                                   Deadline deadline) {
+  auto& channel = *part.link->channel;
+  std::vector<std::size_t> left(rows.size());
+  for (std::size_t each = 0; each < rows.size(); ++each) left[each] = each;
+  std::vector<Head> before(rows.size());
+  std::vector<Head> after(rows.size());
+  std::vector<fabric::Copy> copies;
+  const auto block_of = [&](std::size_t row) {
+    return static_cast<std::uint32_t>(rows[row].offset / part.layout.block_bytes);
+  };
+  const auto read_heads = [&](std::vector<Head>& into) {
+    copies.clear();
+    for (const auto row : left)
+      copies.push_back(
+          {Direction::kRead, bytes_of(into[row]), {part.table, part.layout.head(block_of(row))}});
+    return channel.copy(copies, {.deadline = deadline}).wait();
+  };
+  while (!left.empty()) {
+    FERRY_TRY(read_heads(before));
+    copies.clear();
+    for (const auto row : left) {
+      if (before[row].current == 0) return false;
+      const auto plane = std::min(Head::plane_of(before[row].current), kPlanes - 1);
+      copies.push_back({Direction::kRead,
+                        rows[row].out,
+                        {part.table, part.layout.plane(plane) + rows[row].offset}});
+    }
+    FERRY_TRY(channel.copy(copies, {.deadline = deadline}).wait());
+    FERRY_TRY(read_heads(after));
+    std::erase_if(left, [&](auto row) { return same_stamp(before[row], after[row]); });
+    stats_.torn_reads += left.size();
+    if (deadline.expired() && !left.empty())
+      return fail(Code::kDeadlineExceeded, "worker {}: {} rows changed while they were read", rank_,
+                  left.size());
+  }
+  return true;
+}
+
+}  // namespace ferry::ps

@@ -1,0 +1,135 @@
+#include <signal.h>
+
+#include "tests/ps/roles.h"
+
+namespace ferry::ps::testing {
+namespace {
+
+struct Case {
+  const char* provider;
+  const char* how;
+  std::uint32_t pool;  // few slots: gradients are added up as they come
+};
+
+class WorkerDeath : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(All, WorkerDeath,
+                         ::testing::Values(Case{"shm", "none", 192}, Case{"tcp", "none", 192},
+                                           Case{"shm", "between", 192}, Case{"shm", "between", 6},
+                                           Case{"shm", "before", 6}, Case{"shm", "after", 192},
+                                           Case{"shm", "stopped", 6}, Case{"tcp", "between", 192},
+                                           Case{"tcp", "between", 6}, Case{"tcp", "before", 6},
+                                           Case{"tcp", "after", 6}),
+                         [](const auto& each) {
+                           return std::string(each.param.provider) + "_" + each.param.how + "_" +
+                                  std::to_string(each.param.pool);
+                         });
+
+// Two servers, three worker processes; the weights of the others are those of a sequential model in
+// which the dead one's step counts for all blocks or for none, to the bit.
+TEST_P(WorkerDeath, CountsForAllOrForNone) {
+  const auto& what = GetParam();
+  const double patience = std::string(what.how) == "stopped" ? 0.4 : 1;
+  Job job(what.provider,
+          {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = what.pool});
+  Training training{.scheduler = job.scheduler().endpoint(), .provider = what.provider};
+  training.how = what.how;
+  training.patience = patience;
+  if (training.how != "none") training.victim = 1;
+  std::vector<Process> workers;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    workers.push_back(Process::start(training.arguments(rank)));
+  bool anew = false;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    if (rank == training.victim && training.how == "stopped") continue;
+    const auto status = workers[rank].wait();
+    if (rank == training.victim) {
+      EXPECT_EQ(status, 128 + SIGKILL);
+      continue;
+    }
+    EXPECT_TRUE(status == 0 || status == Training::kBegunAnew)
+        << "worker " << rank << ": " << status;
+    anew = anew || status == Training::kBegunAnew;
+  }
+  // What went through few slots was added up before the end of the step.
+  const bool slots =
+      training.how == "before" || (training.how == "between" && training.provider == "tcp");
+  EXPECT_EQ(anew, slots && what.pool == 6);
+  EXPECT_EQ(job.scheduler().stats().dead, training.how == "none" ? 0U : 1U);
+  must(job.scheduler().wait(soon()));
+}
+
+TEST(Failure, TooManyDeadEndTheJobEverywhere) {
+  Job job("shm", {.workers = 2, .most_dead = 0});
+  Training training{.scheduler = job.scheduler().endpoint(), .provider = "shm", .workers = 2};
+  training.victim = 1;
+  training.how = "between";
+  training.count = 100;
+  auto victim = Process::start(training.arguments(1));
+  auto worker = job.worker(0);
+  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
+  const auto a = must(worker.init("a", f32({100}), {}, update, soon()));
+  (void)must(worker.init("b", f32({100}), {}, update, soon()));
+  must(worker.barrier(soon()));
+  const std::vector<float> ones(100, 1.0F);
+  Status status;
+  for (int step = 0; step < 5 && status; ++step) {
+    status = worker.push(a, raw(ones), soon());
+    if (status) status = worker.end_step(soon());
+    if (status) status = worker.flush(soon());
+  }
+  EXPECT_EQ(code_of(status), Code::kAborted);
+  EXPECT_EQ(code_of(worker.barrier(soon())), Code::kAborted);
+  EXPECT_EQ(code_of(job.scheduler().wait(soon())), Code::kAborted);
+  EXPECT_EQ(code_of(job.server().wait(soon())), Code::kAborted);
+  EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+}
+
+TEST(Failure, AServerThatDiesIsNamed) {
+  for (const auto* provider : {"shm", "tcp"}) {
+    auto scheduler = must(Scheduler::open({{}, device_options(provider)}));
+    auto server = Process::start({"--role", "serve", scheduler.endpoint(), provider});
+    auto worker = must(Worker::open(
+        {.scheduler = scheduler.endpoint(), .device = device_options(provider)}, soon()));
+    const auto w = must(worker.init("w", f32({100}), {}, {UpdateKind::kSum}, soon()));
+    const std::vector<float> ones(100, 1.0F);
+    EXPECT_EQ(floats(must(worker.push_pull(w, raw(ones), soon())), 100), ones);
+    server.signal(SIGKILL);
+    EXPECT_EQ(server.wait(), 128 + SIGKILL);
+    Status status;
+    for (int step = 0; step < 3 && status; ++step) {
+      status = worker.push(w, raw(ones), soon());
+      if (status) status = worker.end_step(soon());
+      if (status) status = worker.flush(soon());
+    }
+    EXPECT_EQ(code_of(status), Code::kUnavailable);
+    EXPECT_EQ(code_of(scheduler.wait(soon())), Code::kAborted);
+  }
+}
+
+TEST(Failure, AWorkerThatLeavesIsMissedByNobody) {
+  Job job("shm", {.workers = 2});
+  std::thread other([&] {
+    auto worker = job.worker(1);
+    const auto w = must(worker.init("w", f32({10}), {}, {UpdateKind::kSum}, soon()));
+    must(worker.barrier(soon()));
+    const std::vector<float> ones(10, 1.0F);
+    (void)must(worker.push_pull(w, raw(ones), soon()));
+  });
+  auto worker = job.worker(0);
+  const auto w = must(worker.init("w", f32({10}), {}, {UpdateKind::kSum}, soon()));
+  must(worker.barrier(soon()));
+  const std::vector<float> ones(10, 1.0F);
+  for (int step = 0; step < 5; ++step) (void)must(worker.push_pull(w, raw(ones), soon()));
+  other.join();
+  EXPECT_EQ(floats(must(worker.pull(w, soon())), 10), std::vector<float>(10, 6.0F));
+  must(worker.barrier(soon()));
+  EXPECT_EQ(must(worker.members(soon())), std::vector<std::uint32_t>{0});
+  must(worker.leave(soon()));
+  must(job.scheduler().wait(soon()));
+  must(job.server().wait(soon()));
+  EXPECT_EQ(job.scheduler().stats().left, 2U);
+}
+
+}  // namespace
+}  // namespace ferry::ps::testing

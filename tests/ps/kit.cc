@@ -1,0 +1,104 @@
+#include "tests/ps/kit.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char** environ;
+
+namespace ferry::ps::testing {
+
+std::vector<float> noise(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> values(count);
+  for (auto& value : values)
+    value = static_cast<float>(static_cast<std::int64_t>(random() % 20001) - 10000) / 7919.0F;
+  return values;
+}
+
+fabric::Options device_options(const std::string& provider) {
+  fabric::Options options;
+  options.provider = provider;
+  options.secret = "the secret of these tests";
+  options.arena_bytes = std::size_t{16} << 20;
+  return options;
+}
+
+Job::Job(std::string provider, JobOptions options, std::uint32_t shards,
+         const std::function<void(ServerOptions&)>& with)
+    : provider_(std::move(provider)), options_(options) {
+  scheduler_.emplace(must(Scheduler::open({options_, device_options(provider_)})));
+  for (std::uint32_t each = 0; each < options_.servers; ++each) {
+    ServerOptions server{
+        .scheduler = scheduler_->endpoint(), .device = device_options(provider_), .shards = shards};
+    if (with) with(server);
+    servers_.push_back(must(Server::open(std::move(server), soon())));
+  }
+}
+
+Job::~Job() {
+  servers_.clear();
+  scheduler_.reset();
+}
+
+WorkerOptions Job::worker_options() const {
+  return {.scheduler = scheduler_->endpoint(), .device = device_options(provider_)};
+}
+
+Worker Job::worker(std::optional<std::uint32_t> rank, NotFinite not_finite) const {
+  auto options = worker_options();
+  options.rank = rank;
+  options.not_finite = not_finite;
+  return must(Worker::open(options, soon()));
+}
+
+void Job::run(const std::function<void(Worker&)>& body) const {
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < options_.workers; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        auto one = worker(rank);
+        body(one);
+        must(one.leave(soon()));
+      } catch (const std::exception& problem) {
+        ADD_FAILURE() << "worker " << rank << ": " << problem.what();
+      }
+    });
+  for (auto& thread : threads) thread.join();
+}
+
+Process Process::start(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {"/proc/self/exe"};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& argument : all) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  Process process;
+  const int error =
+      posix_spawn(&process.pid_, "/proc/self/exe", nullptr, nullptr, argv.data(), environ);
+  if (error != 0) throw std::runtime_error("cannot start a process: " + text_of_errno(error));
+  return process;
+}
+
+Process::~Process() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);
+}
+
+void Process::signal(int number) const { ::kill(pid_, number); }
+
+int Process::wait(Deadline deadline) {
+  for (;;) {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+      pid_ = -1;
+      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    if (deadline.expired()) return -1;
+    std::this_thread::sleep_for(2ms);
+  }
+}
+
+}  // namespace ferry::ps::testing

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ferry/ps/scheduler.h"
+#include "ferry/ps/server.h"
+#include "ferry/ps/worker.h"
+
+namespace ferry::ps::testing {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 10ms reads well
+using tensor::ElementType;
+using tensor::Shape;
+using tensor::Spec;
+
+inline Deadline soon() { return Deadline::after(30s); }
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw std::runtime_error(result.error().to_string());
+  return std::move(*result);
+}
+inline void must(Status status) {
+  if (!status) throw std::runtime_error(status.error().to_string());
+}
+template <class T>
+Code code_of(const Result<T>& result) {
+  return result ? Code::kOk : result.error().code();
+}
+
+inline Spec f32(std::initializer_list<std::int64_t> dims) {
+  return {ElementType::kF32, must(Shape::of(dims))};
+}
+template <class T>
+std::span<const std::byte> raw(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+inline std::vector<float> floats(std::span<const std::byte> bytes) {
+  const auto* data = reinterpret_cast<const float*>(bytes.data());
+  return {data, data + bytes.size() / sizeof(float)};
+}
+inline std::vector<float> floats(const Pulled& pulled, std::size_t count) {
+  std::vector<float> all(count);
+  pulled.copy_to(std::as_writable_bytes(std::span(all)));
+  return all;
+}
+// The same values on every machine, different for each seed.
+std::vector<float> noise(std::size_t count, std::uint64_t seed);
+
+fabric::Options device_options(const std::string& provider);
+
+// Scheduler and servers as threads of this process.
+class Job {
+ public:
+  Job(std::string provider, JobOptions options, std::uint32_t shards = 1,
+      const std::function<void(ServerOptions&)>& with = {});
+  ~Job();
+
+  Worker worker(std::optional<std::uint32_t> rank = {},
+                NotFinite not_finite = NotFinite::kIgnore) const;
+  // Runs one thread for each worker of the job; what they throw fails the test.
+  void run(const std::function<void(Worker&)>& body) const;
+  WorkerOptions worker_options() const;
+  Scheduler& scheduler() { return *scheduler_; }
+  Server& server(std::size_t index = 0) { return servers_[index]; }
+
+ private:
+  std::string provider_;
+  JobOptions options_;
+  std::optional<Scheduler> scheduler_;
+  std::vector<Server> servers_;
+};
+
+// A process of this program with another role: see main.cc. Killed when it goes.
+class Process {
+ public:
+  static Process start(const std::vector<std::string>& arguments);
+  Process(Process&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+  Process& operator=(Process&&) = delete;
+  ~Process();
+
+  void signal(int number) const;
+  // Its exit status, or 128 and the signal; -1 if it does not end in time.
+  int wait(Deadline deadline = soon());
+
+ private:
+  Process() = default;
+  int pid_ = -1;
+};
+
+// What a process of role `name` does with the rest of the arguments.
+using Role = int (*)(const std::vector<std::string>& arguments);
+int play(const std::string& name, const std::vector<std::string>& arguments);
+
+}  // namespace ferry::ps::testing

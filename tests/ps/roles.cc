@@ -1,0 +1,130 @@
+#include "tests/ps/roles.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "ferry/math/optimize.h"
+
+namespace ferry::ps::testing {
+
+std::vector<std::string> Training::arguments(std::uint32_t rank) const {
+  return {"--role",
+          "train",
+          scheduler,
+          provider,
+          std::to_string(rank),
+          std::to_string(workers),
+          std::to_string(steps),
+          std::to_string(victim),
+          std::to_string(victim_step),
+          how,
+          std::to_string(count),
+          std::to_string(patience)};
+}
+
+Training Training::parse(const std::vector<std::string>& words, std::uint32_t& rank) {
+  Training training;
+  training.scheduler = words.at(0);
+  training.provider = words.at(1);
+  rank = static_cast<std::uint32_t>(std::stoul(words.at(2)));
+  training.workers = static_cast<std::uint32_t>(std::stoul(words.at(3)));
+  training.steps = std::stoull(words.at(4));
+  training.victim = static_cast<std::uint32_t>(std::stoul(words.at(5)));
+  training.victim_step = std::stoull(words.at(6));
+  training.how = words.at(7);
+  training.count = std::stoull(words.at(8));
+  training.patience = std::stod(words.at(9));
+  return training;
+}
+
+namespace {
+
+std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t step, std::size_t count,
+                               int which) {
+  return noise(count, 10'000 * rank + 10 * step + static_cast<std::uint64_t>(which));
+}
+
+// What two tensors are after all steps, if the victim's last step counts or not.
+std::vector<std::vector<float>> sequential(const Training& training) {
+  const auto last = training.how == "after" ? training.victim_step : training.victim_step - 1;
+  std::vector<std::vector<float>> weights(2, std::vector<float>(training.count));
+  std::vector<std::vector<float>> velocity = weights;
+  for (std::uint64_t step = 1; step <= training.steps; ++step) {
+    for (int which = 0; which < 2; ++which) {
+      std::vector<std::vector<float>> all;
+      for (std::uint32_t rank = 0; rank < training.workers; ++rank)
+        if (rank != training.victim || step <= last)
+          all.push_back(gradient_of(rank, step, training.count, which));
+      std::vector<const float*> parts;
+      for (const auto& one : all) parts.push_back(one.data());
+      const auto at = static_cast<std::size_t>(which);
+      math::momentum(weights[at].data(), weights[at].data(), velocity[at].data(), {parts, 1.0F},
+                     {0.1F, 0.9F}, training.count);
+    }
+  }
+  return weights;
+}
+
+[[noreturn]] void die() {
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+int train(const std::vector<std::string>& words) {
+  std::uint32_t rank = 0;
+  const auto training = Training::parse(words, rank);
+  auto device = device_options(training.provider);
+  device.patience = training.patience;
+  auto worker =
+      must(Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, soon()));
+  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
+  const auto spec = f32({static_cast<std::int64_t>(training.count)});
+  const Parameter parameters[] = {must(worker.init("a", spec, {}, update, soon())),
+                                  must(worker.init("b", spec, {}, update, soon()))};
+  must(worker.barrier(soon()));
+  const auto place = must(worker.allocate(spec, soon()));
+  for (std::uint64_t step = 1; step <= training.steps; ++step) {
+    const bool last = rank == training.victim && step == training.victim_step;
+    const auto a = gradient_of(rank, step, training.count, 0);
+    const auto b = gradient_of(rank, step, training.count, 1);
+    std::copy(a.begin(), a.end(), place.elements<float>().begin());
+    // One of them in the worker's memory that servers may map, one not.
+    must(worker.push(parameters[0], place.bytes(), soon()));
+    if (last && training.how == "between") {
+      std::this_thread::sleep_for(100ms);  // it lands, and is added up where slots are few
+      die();
+    }
+    if (last && training.how == "stopped") ::raise(SIGSTOP);
+    must(worker.push(parameters[1], raw(b), soon()));
+    if (last && training.how == "before") die();
+    must(worker.end_step(soon()));
+    if (last && training.how == "after") die();
+    must(worker.flush(soon()));
+  }
+  const auto expected = sequential(training);
+  for (std::size_t which = 0; which < 2; ++which)
+    if (floats(must(worker.pull(parameters[which], soon())), training.count) != expected[which]) {
+      std::fprintf(stderr, "worker %u: tensor %zu is not what it should be\n", rank, which);
+      return 1;
+    }
+  must(worker.leave(soon()));
+  return worker.stats().begun_anew > 0 ? Training::kBegunAnew : 0;
+}
+
+int serve(const std::vector<std::string>& words) {
+  auto device = device_options(words.at(1));
+  auto server = must(Server::open({.scheduler = words.at(0), .device = device}, soon()));
+  must(server.wait(soon()));
+  return 0;
+}
+
+}  // namespace
+
+int play(const std::string& name, const std::vector<std::string>& arguments) {
+  if (name == "train") return train(arguments);
+  if (name == "serve") return serve(arguments);
+  std::fprintf(stderr, "no role %s\n", name.c_str());
+  return 2;
+}
+
+}  // namespace ferry::ps::testing

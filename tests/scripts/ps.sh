@@ -1,0 +1,86 @@
+# `ferry ps`: roles one by one, jobs on one machine, programs for ps-lite.
+set -euo pipefail
+bin=$1
+ferry=$bin/ferry
+folder=$(mktemp -d)
+pids=()
+clean_up() {
+  for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+  wait 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap clean_up EXIT
+
+# expect STATUS PATTERN ARGUMENT...: how `ferry ps` ends, and what it says on standard error.
+expect() {
+  local expected=$1 pattern=$2 status=0
+  shift 2
+  timeout 60 "$ferry" ps "$@" >"$folder/out" 2>"$folder/err" || status=$?
+  [[ $status == "$expected" ]] && { [[ -z $pattern ]] || grep -q -- "$pattern" "$folder/err"; } || {
+    echo "ferry ps $*: status $status, $(cat "$folder/err"); expected $expected and '$pattern'"
+    exit 1
+  }
+}
+
+# A job on one machine, on each path.
+for provider in shm tcp; do
+  expect 0 '' --local 2x3 --mean --provider $provider --json "$folder/local.json" -- "$bin/example_ps_worker"
+  [[ $(grep -c 'y = 3.000 x + 1.000' "$folder/out") == 3 ]] || { cat "$folder/out"; exit 1; }
+  python3 - "$folder/local.json" <<'PY'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["well"] and len(report["processes"]) == 5, report
+PY
+done
+
+# The same, role by role.
+export FERRY_SECRET=0123456789abcdef0123456789abcdef
+"$ferry" ps --role scheduler --workers 2 --servers 2 --mean --json "$folder/scheduler.json" >"$folder/scheduler" &
+pids+=($!)
+for _ in {1..200}; do
+  grep -q 'scheduler at' "$folder/scheduler" && break
+  sleep 0.05
+done
+scheduler=$(sed -n 's/^scheduler at //p' "$folder/scheduler")
+for each in 1 2; do
+  "$ferry" ps --role server --scheduler "$scheduler" --json "$folder/server$each.json" >"$folder/server$each" &
+  pids+=($!)
+done
+for each in 0 1; do
+  FERRY_PS_SCHEDULER=$scheduler FERRY_PS_RANK=$each "$bin/example_ps_worker" >"$folder/worker$each" &
+  pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || { cat "$folder"/{scheduler,server?,worker?}; exit 1; }; done
+pids=()
+grep -q 'y = 3.000 x + 1.000' "$folder/worker1" || { cat "$folder/worker1"; exit 1; }
+python3 - "$folder" <<'PY'
+import json, sys
+scheduler = json.load(open(sys.argv[1] + "/scheduler.json"))
+assert scheduler["left"] == 2 and scheduler["dead"] == 0 and scheduler["tensors"] == 1, scheduler
+servers = [json.load(open(f"{sys.argv[1]}/server{each}.json")) for each in (1, 2)]
+assert sum(server["steps"] for server in servers) == 1000, servers
+PY
+unset FERRY_SECRET
+
+# Any process that fails makes the job fail, by name, and ends the others.
+expect 1 'worker 1 exited with status 9' --local 1x2 -- bash -c '[[ $FERRY_PS_RANK == 0 ]] && exec sleep 60; exit 9'
+expect 1 'worker 0 was killed by signal 9' --local 1x1 -- bash -c 'kill -9 $$'
+expect 2 'cannot start' --local 1x1 -- "$folder/nothing"
+expect 2 'needs a program' --local 1x1
+for wrong in 0x1 1x0 2 2x 2x2x2 x 100x1 -1x1; do expect 2 "--local" --local=$wrong -- true; done
+expect 2 'say one of' --workers 2
+expect 2 'needs --scheduler' --role server
+expect 2 'secret' --role scheduler
+expect 2 'at least one for each' --local 1x5 --pool 3 -- true
+expect 2 'blocks have' --local 1x1 --block 7 -- true
+
+# Programs for ps-lite. Their checks end them with a message.
+for provider in shm tcp; do
+  for counts in 1x1 2x3 4x4; do
+    for program in connection simple_app kv_app customers; do
+      expect 0 '' --local $counts --pslite --provider $provider -- "$bin/pslite_$program"
+      [[ ! -s $folder/err ]] || { echo "$program, $counts, $provider: $(cat "$folder/err")"; exit 1; }
+    done
+  done
+done
+expect 1 'worker . exited with status 7' --local 2x2 --pslite -- "$bin/pslite_connection" 1 7
