@@ -31,6 +31,8 @@ std::string Update::to_string() const {
                          epsilon);
     case UpdateKind::kFunction:
       return fmt::format("function '{}'", function);
+    case UpdateKind::kNone:
+      return "none";
   }
   return "?";
 }
@@ -56,6 +58,8 @@ void apply_update(const Update& update, const UpdateFunction* function, const Up
           n);
     case UpdateKind::kFunction:
       return (*function)(call);
+    case UpdateKind::kNone:
+      return;
   }
 }
 
