@@ -11,6 +11,7 @@
 #include "ferry/cli/bench_fact.h"
 #include "ferry/cli/bench_message.h"
 #include "ferry/cli/bench_models.h"
+#include "ferry/cli/bench_ps.h"
 #include "ferry/cli/bench_round.h"
 #include "ferry/cli/bench_tensor.h"
 #include "ferry/cli/bench_transfer.h"
@@ -110,10 +111,12 @@ int run_command_line(int argc, const char* const* argv) {
   add_bench_tensor(*bench, exit_code);
   add_bench_message(*bench, exit_code);
   add_bench_models(*bench, exit_code);
+  add_bench_ps(*bench, exit_code);
   add_bench_round(app, exit_code);
   add_bench_tensor_round(app, exit_code);
   add_bench_message_round(app, exit_code);
   add_bench_fact(app, exit_code);
+  add_bench_ps_server(app, exit_code);
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);

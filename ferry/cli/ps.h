@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ferry/base/error.h"
 #include "ferry/fabric/options.h"
 #include "ferry/ps/options.h"
 

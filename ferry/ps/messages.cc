@@ -66,7 +66,7 @@ Result<Update> get_update(bootstrap::Decoder& in) {
        {&update.rate, &update.momentum, &update.beta1, &update.beta2, &update.epsilon})
     *value = get_number(in);
   update.function = in.string(kMostName);
-  if (update.kind < UpdateKind::kAssign || update.kind > UpdateKind::kFunction)
+  if (update.kind < UpdateKind::kAssign || update.kind > UpdateKind::kNone)
     return fail(Code::kInvalidArgument, "there is no update number {}",
                 static_cast<int>(update.kind));
   return update;

@@ -159,6 +159,7 @@ void Part::add_to(float* sum, bool first, const std::byte* data, std::uint64_t c
 void Part::update_block(std::uint32_t block, const Update& update,
                         std::span<const float* const> parts, float scale) {
   auto& state = blocks_[block];
+  if (update.kind == UpdateKind::kNone) return;
   const auto plane = free_plane(block);
   const auto begin = block * layout_.block_bytes / tensor::size_of(type_);
   auto* to = plane_data(block, plane);

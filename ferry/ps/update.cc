@@ -33,6 +33,8 @@ std::string Update::to_string() const {
                          epsilon);
     case UpdateKind::kFunction:
       return fmt::format("function '{}'", function);
+    case UpdateKind::kNone:
+      return "none";
   }
   return "?";
 }
@@ -61,6 +63,8 @@ void apply_update(const Update& update, const UpdateFunction* function, const Up
           n);
     case UpdateKind::kFunction:
       return (*function)(call);
+    case UpdateKind::kNone:
+      return;
   }
 }
 

@@ -17,7 +17,8 @@ enum class UpdateKind : std::uint8_t {
   kSgd = 3,       // rate
   kMomentum = 4,  // rate, momentum
   kAdam = 5,      // rate, beta1, beta2, epsilon
-  kFunction = 6,  // what Server::define() knows under `function`
+  kFunction = 6,  // what ServerOptions::functions has under `function`
+  kNone = 7,      // what is pushed is thrown away: to measure the way to the server
 };
 
 // What a server does with a gradient. Plain data.

@@ -133,6 +133,7 @@ Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, std::u
     auto* own = words_.data() + (line + each) * kWordsBytes;
     link.words = own;
     link.entries.resize(kRingEntries);
+    for (auto slot = slots_each(job_); slot > 0; --slot) link.free_slots.push_back(slot - 1);
   }
   return in.finish("a server's shards");
 }

@@ -28,10 +28,12 @@ struct ShardLink {
     std::uint64_t number = 0;
     std::uint64_t step = 0;
     bool at_once = false;  // used up when it is taken
+    std::uint32_t slot = 0;
   };
   std::deque<InSlot> in_slots;
-  std::uint64_t slots_given = 0;  // slots that were used, and those that came back
   std::uint64_t slots_back = 0;
+  // The last one that came back is used first: it is still in the caches.
+  std::vector<std::uint32_t> free_slots;
 
   std::uint64_t landed() const { return load_word(words, offsetof(Words, landed)); }
   std::uint64_t clock() const { return load_word(words, offsetof(Words, clock)); }

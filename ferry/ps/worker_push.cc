@@ -131,10 +131,11 @@ bool WorkerCore::has_room(ShardLink& link, bool slot) const {
     const auto& first = link.in_slots.front();
     const bool used = first.at_once ? landed >= first.number : clock >= first.step;
     if (!used && link.slots_back >= slots) break;
+    link.free_slots.push_back(first.slot);
     link.in_slots.pop_front();
     ++link.slots_back;
   }
-  return link.posted - landed < kRingEntries && (!slot || link.in_slots.size() < slots_each(job_));
+  return link.posted - landed < kRingEntries && (!slot || !link.free_slots.empty());
 }
 
 Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
@@ -157,7 +158,8 @@ void WorkerCore::post(ShardLink& link, Entry entry) {
 
 void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload) {
   const auto share = slots_each(job_);
-  entry.slot = static_cast<std::uint32_t>(link.slots_given++ % share);
+  entry.slot = link.free_slots.back();
+  link.free_slots.pop_back();
   entry.bytes = payload.size();
   const auto at = (std::uint64_t{rank_} * share + entry.slot) * job_.block_bytes;
   if (link.pool_mapped != nullptr)
@@ -165,7 +167,7 @@ void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::by
   else
     (void)link.channel->write(payload, {link.pool, at}, {.pace = fabric::Pace::kLateEnd});
   const bool at_once = !sync() || entry.operation == Operation::kAssign;
-  link.in_slots.push_back({link.posted + 1, entry.step, at_once});
+  link.in_slots.push_back({link.posted + 1, entry.step, at_once, entry.slot});
   ++stats_.pushed_blocks;
   post(link, entry);
 }

@@ -26,6 +26,10 @@ INSTANTIATE_TEST_SUITE_P(Path, Disorder, ::testing::Bool(),
 TEST_P(Disorder, NothingIsLostOrTakenTwice) {
   constexpr std::size_t kCount = 5000;
   for (const auto consistency : {Consistency::kSync, Consistency::kAsync}) {
+#if defined(__SANITIZE_THREAD__)
+    // Reads of what changes are meant to race, and are read again; fake does them as plain copies.
+    if (consistency == Consistency::kAsync && !GetParam()) continue;
+#endif
     Job job("fake", {.servers = 2,
                      .workers = 2,
                      .consistency = consistency,

@@ -1,0 +1,174 @@
+#include "ferry/cli/bench_ps.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_run.h"
+#include "ferry/cli/bench_setup.h"
+#include "ferry/cli/command_line.h"
+#include "ferry/cli/report_json.h"
+#include "ferry/cli/report_table.h"
+#include "ferry/fabric/device.h"
+#include "ferry/ps/scheduler.h"
+#include "ferry/ps/server.h"
+
+namespace ferry::cli {
+namespace {
+
+struct BenchPsFlags {
+  int repeat = 0;
+  bool quick = false;
+  bool check = false;
+  std::string json;
+};
+
+std::string verdict_of(const PsFigure& figure) {
+  return figure.skipped.empty() ? outcome_name(figure.outcome()) : "not measured";
+}
+
+void print_figures(const std::vector<PsFigure>& figures, std::FILE* out) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& figure : figures) {
+    const bool judged = figure.skipped.empty();
+    rows.push_back({figure.sentence, fmt::format("{:.4g} {}", median(figure.ours), figure.unit),
+                    judged && !figure.at_most ? fmt::format("{:.4g}", median(figure.other)) : "-",
+                    judged ? ratio_text(figure.ratio()) : "-",
+                    fmt::format("{} {:.4g}", figure.at_most ? "<=" : ">=", figure.bound),
+                    verdict_of(figure)});
+  }
+  fmt::print(out, "\n{}",
+             render_table({"what", "ours", "other", "ratio (95 %)", "target", "verdict"}, rows));
+}
+
+std::string figures_json(const std::vector<PsFigure>& figures) {
+  auto all = nlohmann::json::array();
+  for (const auto& figure : figures)
+    all.push_back({{"id", figure.id},
+                   {"what", figure.sentence},
+                   {"unit", figure.unit},
+                   {"ours", figure.ours},
+                   {"other", figure.other},
+                   {"ratio", figure.skipped.empty() ? figure.ratio().median : 0},
+                   {"target", figure.bound},
+                   {"verdict", verdict_of(figure)}});
+  return nlohmann::json{
+             {"tool", "ferry bench ps"}, {"setup", setup_lines(read_setup())}, {"figures", all}}
+             .dump(2) +
+         "\n";
+}
+
+// Beside this program, or where it is installed.
+std::string zeromq_beside(const std::string& program) {
+  const auto folder = std::filesystem::path(program).parent_path();
+  for (const auto& place : {folder, folder.parent_path() / "libexec" / "tensorferry"}) {
+    auto path = (place / "ferry-peer-zeromq").string();
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+Result<int> run_bench_ps(const BenchPsFlags& flags) {
+  if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
+  PsPlan plan;
+  plan.program = FERRY_TRY(running_program());
+  plan.zeromq = zeromq_beside(plan.program);
+  plan.quick = flags.quick;
+  plan.turns = flags.repeat > 0 ? flags.repeat : flags.quick ? 2 : 6;
+  auto* out = flags.json == "-" ? stderr : stdout;
+  for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
+  InterruptGuard guard;
+  const auto measured = measure_ps(plan);
+  if (!measured && InterruptGuard::interrupted()) return InterruptGuard::exit_code();
+  if (!measured) return tl::unexpected<Error>(measured.error());
+  print_figures(*measured, out);
+  if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, figures_json(*measured)));
+  int missed = 0;
+  for (const auto& figure : *measured) {
+    if (!flags.check || (figure.skipped.empty() && figure.outcome() != Outcome::kMissed)) continue;
+    ++missed;
+    fmt::print(stderr, "MISSED {}: {}; {}\n", figure.id, figure.sentence,
+               figure.skipped.empty() ? ratio_text(figure.ratio()) : figure.skipped);
+  }
+  return missed > 0 ? 1 : 0;
+}
+
+struct PsServerFlags {
+  std::string provider = "shm";
+  std::uint64_t block = 256 << 10;
+  std::uint32_t workers = 1;
+  bool async = false;
+};
+
+// Says where scheduler and sink are and who it is, and leaves when the driver does.
+Status serve_bench(const PsServerFlags& flags) {
+  constexpr std::size_t kSink = std::size_t{16} << 20;
+  fabric::Options device;
+  device.provider = flags.provider;
+  if (const char* secret = std::getenv("FERRY_SECRET")) device.secret = secret;
+  ps::JobOptions job{.workers = flags.workers, .block_bytes = flags.block};
+  if (flags.async) job.consistency = ps::Consistency::kAsync;
+  if (flags.block > (std::size_t{1} << 20)) job.pool_blocks = std::max(flags.workers, 16U);
+  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device}));
+  auto server = FERRY_TRY(ps::Server::open({.scheduler = scheduler.endpoint(), .device = device},
+                                           Deadline::after(std::chrono::seconds(10))));
+  auto sink = FERRY_TRY(fabric::Device::open(device));
+  auto region = FERRY_TRY(sink.allocate(kSink));
+  const auto grant = FERRY_TRY(sink.grant(region, fabric::Rights::kReadWrite));
+  FERRY_TRY(sink.publish("sink", grant));
+  fmt::print("{} {} {}\n", scheduler.endpoint(), sink.endpoint(), getpid());
+  std::fflush(stdout);
+  std::vector<fabric::Channel> channels;  // of writers
+  char some = 0;
+  std::thread acceptor([&] {
+    if (auto channel = sink.accept(Deadline::after(std::chrono::seconds(60))))
+      channels.push_back(std::move(*channel));
+  });
+  while (read(STDIN_FILENO, &some, 1) > 0) {
+  }
+  _exit(0);
+}
+
+}  // namespace
+
+void add_bench_ps(CLI::App& bench_command, int& exit_code) {
+  auto flags = std::make_shared<BenchPsFlags>();
+  auto* command =
+      bench_command.add_subcommand("ps", "The parameter server, beside its limits and ZeroMQ");
+  command->add_option("--repeat", flags->repeat, "Turns (6; 2 with --quick)")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--quick", flags->quick, "About a minute, too short for verdicts");
+  command->add_flag("--check", flags->check, "Exit with 1 and name every target that was missed");
+  command->add_option("--json", flags->json, "Write the figures to this file; - is stdout");
+  command->callback([flags, &exit_code] {
+    const auto status = run_bench_ps(*flags);
+    if (!status) fmt::print(stderr, "ferry bench ps: {}\n", status.error().message());
+    exit_code = status ? *status : kCannotRun;
+  });
+}
+
+void add_bench_ps_server(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<PsServerFlags>();
+  auto* command = app.add_subcommand("bench-ps-server", "The servers of `bench ps`");
+  command->group("");  // not in --help: the driver starts it
+  command->add_option("--provider", flags->provider);
+  command->add_option("--block", flags->block);
+  command->add_option("--workers", flags->workers);
+  command->add_flag("--async,!--sync", flags->async);
+  command->callback([flags, &exit_code] {
+    const auto status = serve_bench(*flags);
+    if (!status) fmt::print("error {}\n", status.error().message());
+    exit_code = status ? 0 : 1;
+  });
+}
+
+}  // namespace ferry::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ferry/base/error.h"
+#include "ferry/cli/bench_outcome.h"
+
+namespace ferry::cli {
+
+// Adds `bench ps`: the parameter server beside its limits and ZeroMQ.
+void add_bench_ps(CLI::App& bench_command, int& exit_code);
+// Adds the hidden `bench-ps-server`, which `bench ps` starts.
+void add_bench_ps_server(CLI::App& app, int& exit_code);
+
+// One figure: ours and what it is compared with, once in each turn.
+struct PsFigure {
+  std::string id;
+  std::string sentence;
+  std::string unit;      // of ours and other
+  double bound = 0;      // of the ratio
+  bool at_most = false;  // else at least
+  std::vector<double> ours;
+  std::vector<double> other;  // all 1: there is nothing to compare with
+  std::string skipped;        // why it was not measured
+
+  Estimate ratio() const;
+  Outcome outcome() const;
+};
+
+struct PsPlan {
+  std::string program;  // of `ferry`
+  std::string zeromq;   // the peer's; empty: not there
+  int turns = 6;
+  bool quick = false;
+};
+// Each turn measures everything once. kCancelled if interrupted.
+Result<std::vector<PsFigure>> measure_ps(const PsPlan& plan);
+
+}  // namespace ferry::cli
