@@ -108,6 +108,7 @@ Result<std::optional<Message>> Mailbox::poll() {
   return std::optional<Message>(Message(core_.get(), parcel));
 }
 
+bool Mailbox::eventful() const { return core_->ready() || core_->eventful(); }
 MailStats Mailbox::stats() const { return core_->stats(); }
 const Tuning& Mailbox::tuning() const { return core_->tuning(); }
 

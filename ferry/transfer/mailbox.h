@@ -266,6 +266,9 @@ class Mailbox {
   // The next message if it is there. Never blocks.
   Result<std::optional<Message>> poll();
 
+  // Whether poll() or the end of a send may have something new: lock-free, and cheap enough to ask
+  // of many mailboxes at each turn of a loop.
+  bool eventful() const;
   MailStats stats() const;
   // What is in effect.
   const Tuning& tuning() const;
