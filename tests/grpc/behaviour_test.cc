@@ -225,7 +225,7 @@ TEST_F(GrpcBehaviour, RawBytesAreKept) {
     void* tag = nullptr;
     bool ok = false;
     ASSERT_TRUE(queue.Next(&tag, &ok));
-    ASSERT_TRUE(status.ok()) << status.error_message();
+    ASSERT_TRUE(status.ok()) << i << ": " << status.error_message();
     queue.Shutdown();
   }
   for (std::size_t i = 0; i < kept.size(); ++i) {

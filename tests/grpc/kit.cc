@@ -120,7 +120,11 @@ std::string Server::address() const {
   return (options_.tls ? "localhost:" : "127.0.0.1:") + std::to_string(port_);
 }
 
-void Server::signal(int number) const { ::kill(pid_, number); }
+void Server::signal(int number) const {
+  ::kill(pid_, number);
+  siginfo_t info{};
+  if (number == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED);
+}
 
 void Server::kill_now() {
   ::kill(pid_, SIGKILL);
@@ -142,7 +146,7 @@ std::shared_ptr<grpc::Channel> Server::channel(grpc::ChannelArguments arguments)
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 1 << 20);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
   auto credentials = options_.tls ? channel_credentials(certificate_)

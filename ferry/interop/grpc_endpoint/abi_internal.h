@@ -121,6 +121,9 @@ class DebugLocation {
   int line_;
 };
 
+enum class StatusIntProperty { kRpcStatus = 3 };
+FERRY_GRPC_ABI void StatusSetInt(absl::Status*, StatusIntProperty, std::intptr_t);
+
 class ExecCtx {
  public:
   FERRY_GRPC_ABI static void Run(const DebugLocation&, grpc_closure*, absl::Status);

@@ -70,7 +70,10 @@ class ClientHandshaker final : public grpc_core::Handshaker {
       auto dialled = hub.dial(server, Deadline::after(hub.scaled(kDialLimit)));
       if (!dialled) plain_servers().note(server);
       auto shared = std::make_shared<Result<Dialled>>(std::move(dialled));
-      hub.post([this, shared] { settle(std::move(*shared)); });
+      hub.post([this, shared] {
+        settle(std::move(*shared));
+        unref();
+      });
     });
   }
 
@@ -81,6 +84,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     grpc_endpoint_shutdown(remains.endpoint, why);
     remains.destroy();
     finish_handshake(std::exchange(done_, nullptr), why);
+    leave_hub();
   }
 
  private:
@@ -96,22 +100,22 @@ class ClientHandshaker final : public grpc_core::Handshaker {
   }
 
   void settle(Result<Dialled> dialled) {
-    auto& hub = Hub::get();
-    {
-      LockGuard<Mutex> guard(lock_);
-      if (done_ != nullptr) {
-        if (dialled) {
-          replace(*std::move(dialled));
-        } else {
-          logger().info("gRPC's connection to {} stays on TCP: {}", peer_text(),
-                        dialled.error().to_string());
-        }
-        finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
-      }
+    LockGuard<Mutex> guard(lock_);
+    if (done_ == nullptr) return;
+    if (dialled) {
+      replace(*std::move(dialled));
+    } else {
+      logger().info("gRPC's connection to {} stays on TCP: {}", peer_text(),
+                    dialled.error().to_string());
     }
+    finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
+    leave_hub();
+  }
+
+  void leave_hub() const {
+    auto& hub = Hub::get();
     hub.watch(interested_, false);
     hub.detach();
-    unref();
   }
 
   std::string peer_text() const FERRY_REQUIRES(lock_) {

@@ -16,10 +16,19 @@ constexpr int kMostMessages = 64;         // taken in for one read
 // Bytes of the peer's memory that slices here may hold; the peer has twice as many for messages.
 constexpr std::uint64_t kMostLent = std::uint64_t{128} << 20;
 constexpr std::uint64_t kLeastLent = 16 << 10;  // smaller messages are copied
+constexpr std::uint32_t kMostLentMessages = Link::kRendezvous * 3 / 4;
 
 std::span<const std::byte> bytes_of(const grpc_slice& slice) {
   return {reinterpret_cast<const std::byte*>(GRPC_SLICE_START_PTR(slice)),
           GRPC_SLICE_LENGTH(slice)};
+}
+
+// As gRPC's own endpoint says it, so that calls end with this status.
+absl::Status unavailable(const char* text) {
+  auto status = absl::UnknownError(text);
+  grpc_core::StatusSetInt(&status, grpc_core::StatusIntProperty::kRpcStatus,
+                          GRPC_STATUS_UNAVAILABLE);
+  return status;
 }
 
 void run(grpc_closure* closure, const absl::Status& status) {
@@ -36,6 +45,7 @@ struct Lent {
     auto* lent = static_cast<Lent*>(raw);
     if (lent->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     lent->link->lent.fetch_sub(lent->message.bytes(), std::memory_order_relaxed);
+    lent->link->lent_messages.fetch_sub(1, std::memory_order_relaxed);
     delete lent;
   }
 };
@@ -164,7 +174,7 @@ void FerryEndpoint::fill() {
   if (into_->length != 0) {
     finish_read(absl::OkStatus());
   } else if (drained_at_ != 0 && (link_->maps() || now_ns() >= drained_at_)) {
-    end(absl::UnavailableError("Socket closed"));
+    end(unavailable("Socket closed"));
   }
 }
 
@@ -173,16 +183,17 @@ bool FerryEndpoint::take(transfer::Message message) {
   const auto bytes = message.bytes();
   if (bytes == 0) {
     logger().warn("gRPC peer {} sent an empty message; the connection is closed", names_.peer);
-    end(absl::UnavailableError("the peer broke the protocol"));
+    end(unavailable("the peer broke the protocol"));
     return false;
   }
   auto& counts = link_->counts;
   counts.taken_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const bool large = bytes >= kLeastLent;
-  const bool room = link_->lent.load(std::memory_order_relaxed) + bytes <= kMostLent;
+  const bool room = link_->lent.load(std::memory_order_relaxed) + bytes <= kMostLent &&
+                    link_->lent_messages.load(std::memory_order_relaxed) < kMostLentMessages;
   if (large && !room && counts.over_budget.fetch_add(1, std::memory_order_relaxed) == 0)
-    logger().warn("the program holds {} MiB of messages from {}: further ones are copied",
-                  kMostLent >> 20, names_.peer);
+    logger().info("the program holds {} messages of {} bytes from {}: further ones are copied",
+                  link_->lent_messages.load(), link_->lent.load(), names_.peer);
   if (large && room) {
     lend(std::move(message));
   } else {
@@ -194,6 +205,7 @@ bool FerryEndpoint::take(transfer::Message message) {
 void FerryEndpoint::lend(transfer::Message message) {
   link_->counts.lent_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
   link_->lent.fetch_add(message.bytes(), std::memory_order_relaxed);
+  link_->lent_messages.fetch_add(1, std::memory_order_relaxed);
   const auto parts = message.parts();
   auto* lent = new Lent{link_, std::move(message), {parts.size() + 1}};
   std::size_t shown = 0;
@@ -224,19 +236,16 @@ void FerryEndpoint::copy(const transfer::Message& message) {
   grpc_slice_buffer_add(into_, slice);
 }
 
-// Sends what is left of the write, and completes it if the peer has everything.
+// Sends what is left of the write, and completes it if the peer has everything, or is gone. As with
+// TCP, it is the reads that fail then: what the peer has said before is heard first.
 void FerryEndpoint::push() {
   while (next_slice_ < held_.count)
     if (!send_next()) break;
-  if (write_done_ == nullptr) return;
-  for (auto& send : sends_) {
-    if (!send.poll()) continue;
-    if (auto status = send.wait(); !status) {
-      end(status.error());
-      return;
-    }
-  }
-  std::erase_if(sends_, [](auto& send) { return send.poll(); });
+  std::erase_if(sends_, [this](auto& send) {
+    if (!send.poll()) return false;
+    if (!send.wait()) next_slice_ = held_.count;
+    return true;
+  });
   if (sends_.empty() && next_slice_ == held_.count) finish_write(absl::OkStatus());
 }
 
@@ -251,8 +260,8 @@ bool FerryEndpoint::send_next() {
     if (!send.poll()) {
       sends_.push_back(std::move(send));
     } else if (auto status = send.wait(); !status) {
-      if (status.error().code() != Code::kResourceExhausted) end(status.error());
-      return false;
+      if (status.error().code() == Code::kResourceExhausted) return false;
+      last = held_.count;
     }
   }
   next_slice_ = last;
@@ -261,7 +270,7 @@ bool FerryEndpoint::send_next() {
 
 void FerryEndpoint::end(const Error& error) {
   logger().debug("gRPC's connection with {} ends: {}", names_.peer, error.to_string());
-  end(absl::UnavailableError("Socket closed"));
+  end(unavailable("Socket closed"));
 }
 
 void FerryEndpoint::end(const absl::Status& why) {
@@ -294,7 +303,7 @@ void FerryEndpoint::shutdown(const absl::Status& why) {
 }
 
 void FerryEndpoint::destroy() {
-  shutdown(absl::UnavailableError("endpoint destroyed"));
+  shutdown(unavailable("endpoint destroyed"));
   auto& hub = Hub::get();
   hub.remove(this);
   wire_->close();
@@ -309,12 +318,12 @@ void FerryEndpoint::wire_down(bool stray) {
   if (stray) {
     logger().warn("gRPC peer {} sent bytes where none belong; the connection is closed",
                   names_.peer);
-    end(absl::UnavailableError("the peer broke the protocol"));
+    end(unavailable("the peer broke the protocol"));
     return;
   }
   auto& hub = Hub::get();
   drained_at_ = Deadline::after(hub.scaled(kDrain)).ns();
-  if (write_done_ != nullptr) finish_write(absl::UnavailableError("Socket closed"));
+  if (write_done_ != nullptr) finish_write(absl::OkStatus());
   if (read_done_ != nullptr) fill();
   if (!ended_ && !link_->maps()) hub.ring_soon();
 }

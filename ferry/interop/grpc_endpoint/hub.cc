@@ -1,7 +1,7 @@
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 #include <pthread.h>
-#include <unistd.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <thread>
@@ -32,6 +32,17 @@ fabric::Options device_options(const PluginOptions& options, const SecretSource&
   made.patience = kHubPatience * options.patience;
   made.max_lanes_per_peer = kMostLanes;
   return made;
+}
+
+// An epoll of its own around the device's descriptor: gRPC closes what it watches, and an epoll that
+// has seen a duplicate knows it for as long as the original is open.
+int wrap_descriptor(int descriptor) {
+  const int wrapper = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (wrapper < 0 || ::epoll_ctl(wrapper, EPOLL_CTL_ADD, descriptor, &event) != 0)
+    logger().error("gRPC's threads cannot be woken: {}", text_of_errno(errno));
+  return wrapper;
 }
 
 }  // namespace
@@ -84,7 +95,7 @@ void Hub::attach() {
   if (attached_++ != 0) return;
   bell_ = new Doorbell;  // deleted when gRPC has told that it is shut down
   bell_->hub = this;
-  bell_->fd = grpc_fd_create(::dup(*device_->wait_descriptor()), "tensorferry", false);
+  bell_->fd = grpc_fd_create(wrap_descriptor(*device_->wait_descriptor()), "tensorferry", false);
   bell_->rung.cb = &Hub::rung;
   bell_->rung.cb_arg = bell_;
   bell_->armed = device_->arm();
@@ -93,9 +104,13 @@ void Hub::attach() {
 }
 
 void Hub::detach() {
-  LockGuard<Mutex> guard(bell_lock_);
-  if (--attached_ != 0) return;
-  grpc_fd_shutdown(std::exchange(bell_, nullptr)->fd, absl::CancelledError("no connection is left"));
+  {
+    LockGuard<Mutex> guard(bell_lock_);
+    if (--attached_ != 0) return;
+    grpc_fd_shutdown(std::exchange(bell_, nullptr)->fd,
+                     absl::CancelledError("no connection is left"));
+  }
+  run_tasks();
 }
 
 void Hub::watch(grpc_pollset* pollset) {
@@ -133,15 +148,22 @@ void Hub::on_rung(Doorbell& bell) {
 }
 
 void Hub::pump() {
+  run_tasks();
   std::shared_ptr<const Endpoints> endpoints;
-  std::vector<std::function<void()>> tasks;
   {
     LockGuard<Mutex> guard(list_lock_);
     endpoints = endpoints_;
+  }
+  for (const auto& endpoint : *endpoints) endpoint->pump();
+}
+
+void Hub::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    LockGuard<Mutex> guard(list_lock_);
     tasks.swap(tasks_);
   }
   for (auto& task : tasks) task();
-  for (const auto& endpoint : *endpoints) endpoint->pump();
 }
 
 void Hub::add(const std::shared_ptr<FerryEndpoint>& endpoint) {
@@ -166,6 +188,12 @@ void Hub::post(std::function<void()> task) {
     tasks_.push_back(std::move(task));
   }
   device_->wake_waiters();
+  bool attached = false;
+  {
+    LockGuard<Mutex> guard(bell_lock_);
+    attached = attached_ != 0;
+  }
+  if (!attached) run_tasks();
 }
 
 void Hub::aside(std::function<void()> task) { std::thread(std::move(task)).detach(); }

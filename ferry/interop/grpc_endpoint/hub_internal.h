@@ -61,7 +61,8 @@ class Hub {
   void add(const std::shared_ptr<FerryEndpoint>& endpoint);
   void remove(const FerryEndpoint* endpoint);
 
-  // On a thread of gRPC's, soon; while somebody is attached.
+  // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it finds
+  // that what it was to go on with is over.
   void post(std::function<void()> task);
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
@@ -92,6 +93,7 @@ class Hub {
   static void rung(void* doorbell, absl::Status status);
   void on_rung(Doorbell& bell);
   void pump();
+  void run_tasks();
   void accept_links();
   void serve_link(fabric::Channel channel);
   void undertake();

@@ -11,7 +11,7 @@ constexpr std::uint64_t kCopyAlways = std::uint64_t{1} << 40;
 
 transfer::MailboxOptions link_options(bool maps) {
   transfer::MailboxOptions options;
-  options.rendezvous = 16;
+  options.rendezvous = Link::kRendezvous;
   if (maps) options.copy_up_to = kCopyAlways;
   return options;
 }
@@ -37,9 +37,9 @@ Link::~Link() {
 std::string Link::report() const {
   const auto stats = mailbox_->stats();
   return fmt::format(
-      "{} {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies, {} "
+      "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies, {} "
       "registered); {} bytes taken, {} in place, {} copied ({} messages over the budget)",
-      client ? "to" : "from", peer, channel_.why(), counts.writes.load(), counts.sent_bytes.load(),
+      client ? "to" : "from", peer, channel_.provider(), channel_.why(), counts.writes.load(), counts.sent_bytes.load(),
       stats.sent - stats.announced, stats.announced, stats.copies, stats.registered,
       counts.taken_bytes.load(), counts.lent_bytes.load(), counts.copied_bytes.load(),
       counts.over_budget.load());

@@ -33,8 +33,13 @@ class Link {
   // Whether the peer's memory is this process's too: what it wrote before it died is here.
   bool maps() const { return maps_; }
 
+  // Large messages that may be under way; those that are used in place count until they are let go
+  // of.
+  static constexpr std::uint32_t kRendezvous = 64;
+
   LinkCounts counts;
   std::atomic<std::uint64_t> lent{0};  // bytes that slices hold now
+  std::atomic<std::uint32_t> lent_messages{0};
   // Who is at the other end, as gRPC calls it, and on which side this one is.
   std::string peer;
   bool client = false;
