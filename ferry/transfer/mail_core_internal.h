@@ -407,6 +407,7 @@ class MailCore {
   std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);  // an announcement, out of reach
   std::unordered_map<std::uint64_t, std::span<std::byte>> maps_by_key_ FERRY_GUARDED_BY(lock);
 
+  bool taking_ FERRY_GUARDED_BY(lock) = false;  // batches, right now
   std::optional<Error> broken_ FERRY_GUARDED_BY(lock);
   MailStats stats_ FERRY_GUARDED_BY(lock);
   bool changed_ FERRY_GUARDED_BY(lock) = false;  // something that others may wait for
