@@ -331,7 +331,6 @@ void Loop::disarm() {
   bell.flag_sleepers.fetch_sub(1, std::memory_order_relaxed);
   epoll_sleepers_.fetch_sub(1, std::memory_order_relaxed);
   guests_.fetch_sub(1, std::memory_order_relaxed);
-  wait_for_events(Nanos(0), true);
 }
 
 void Loop::wake_futex_sleepers() {

@@ -99,11 +99,12 @@ class Loop {
 
   // For a thread that sleeps in an event loop of its own, with descriptor() in its set. arm() says
   // that it is about to, makes a burst of progress, and is false if that found work: then nothing is
-  // armed. After an armed sleep disarm() takes in what came. In between peers ring as for any
-  // sleeper, and the poller stays away..
+  // armed. Until disarm() peers ring as for any sleeper, and the poller stays away. take_in() is for
+  // when the descriptor was readable: makes progress, and it is not until something comes.
   int descriptor() const { return epoll_.get(); }
   bool arm();
   void disarm();
+  void take_in() { wait_for_events(Nanos(0), true); }
 
   // A user thread has just tried to make progress here: the poller stays away for a while.
   void note_user() {

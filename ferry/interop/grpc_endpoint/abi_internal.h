@@ -88,6 +88,7 @@ FERRY_GRPC_ABI grpc_fd* grpc_fd_create(int fd, const char* name, bool track_err)
 FERRY_GRPC_ABI void grpc_fd_orphan(grpc_fd*, grpc_closure* on_done, int* release, const char* why);
 FERRY_GRPC_ABI void grpc_fd_shutdown(grpc_fd*, absl::Status why);
 FERRY_GRPC_ABI void grpc_fd_notify_on_read(grpc_fd*, grpc_closure*);
+FERRY_GRPC_ABI void grpc_fd_set_readable(grpc_fd*);
 FERRY_GRPC_ABI void grpc_pollset_add_fd(grpc_pollset*, grpc_fd*);
 FERRY_GRPC_ABI void grpc_pollset_set_add_fd(grpc_pollset_set*, grpc_fd*);
 FERRY_GRPC_ABI void grpc_pollset_set_del_fd(grpc_pollset_set*, grpc_fd*);

@@ -38,6 +38,13 @@ class FerryEndpoint final : public grpc_endpoint,
 
   // Something may have come, or a write may have ended.
   void pump();
+  // Whether pump() would find that gRPC waits for it. Any thread.
+  bool has_news() const {
+    const bool waits =
+        reading_.load(std::memory_order_relaxed) || writing_.load(std::memory_order_relaxed);
+    return waits && link_->mailbox().eventful();
+  }
+  bool maps() const { return link_->maps(); }
   std::string report() const { return link_->report(); }
 
  private:

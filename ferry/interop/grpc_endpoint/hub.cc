@@ -1,7 +1,6 @@
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
 #include <algorithm>
 #include <thread>
@@ -47,13 +46,6 @@ int wrap_descriptor(int descriptor) {
 
 }  // namespace
 
-struct Hub::Doorbell {
-  Hub* hub = nullptr;
-  grpc_fd* fd = nullptr;
-  grpc_closure rung{};
-  bool armed = false;
-};
-
 Hub& Hub::get() {
   static Hub* const hub = new Hub;  // outlives every thread
   return *hub;
@@ -95,18 +87,22 @@ void Hub::attach() {
   if (attached_++ != 0) return;
   bell_ = new Doorbell;  // deleted when gRPC has told that it is shut down
   bell_->hub = this;
-  bell_->fd = grpc_fd_create(wrap_descriptor(*device_->wait_descriptor()), "tensorferry", false);
+  const int descriptor = wrap_descriptor(*device_->wait_descriptor());
+  our_descriptor_.store(descriptor);
+  bell_->fd = grpc_fd_create(descriptor, "tensorferry", false);
+  our_descriptor_.store(-1);
   bell_->rung.cb = &Hub::rung;
   bell_->rung.cb_arg = bell_;
-  bell_->armed = device_->arm();
-  if (!bell_->armed) device_->wake_waiters();
+  belled_.store(true, std::memory_order_seq_cst);
   grpc_fd_notify_on_read(bell_->fd, &bell_->rung);
+  grpc_fd_set_readable(bell_->fd);  // looks around, and arms if nobody else does
 }
 
 void Hub::detach() {
   {
     LockGuard<Mutex> guard(bell_lock_);
     if (--attached_ != 0) return;
+    belled_.store(false, std::memory_order_relaxed);
     grpc_fd_shutdown(std::exchange(bell_, nullptr)->fd,
                      absl::CancelledError("no connection is left"));
   }
@@ -129,29 +125,44 @@ void Hub::watch(grpc_pollset_set* set, bool on) {
 
 void Hub::rung(void* doorbell, absl::Status status) {
   auto* bell = static_cast<Doorbell*>(doorbell);
+  auto& hub = *bell->hub;
   if (status.ok()) {
-    bell->hub->on_rung(*bell);
+    hub.on_rung(*bell);
     return;
   }
-  if (bell->armed) bell->hub->device_->disarm();
+  {
+    LockGuard<Mutex> guard(hub.arm_lock_);
+    if (!hub.hooked_.load() && std::exchange(hub.armed_, false)) hub.device_->disarm();
+  }
   grpc_fd_orphan(bell->fd, nullptr, nullptr, "no connection is left");
   delete bell;
 }
 
-// What comes after the arming rings, what came before is looked for here.
+// What comes after the arming rings, what came before is looked for here. With the hook it is the
+// thread that sleeps next that arms, and looks; but one may sleep since before there was a bell.
 void Hub::on_rung(Doorbell& bell) {
-  if (bell.armed) device_->disarm();
-  while (!device_->arm()) pump();
-  bell.armed = true;
+  pumping_.store(true, std::memory_order_seq_cst);
+  const bool hooked = hooked_.load(std::memory_order_relaxed);
+  if (!hooked || somebody_waits_plain()) {
+    LockGuard<Mutex> guard(arm_lock_);
+    if (std::exchange(armed_, false)) device_->disarm();
+    device_->take_in();
+    while (!device_->arm()) continue;
+    armed_ = true;
+  } else if (rung_.exchange(false)) {
+    device_->take_in();
+  }
   pump();
+  pumping_.store(false, std::memory_order_seq_cst);
   grpc_fd_notify_on_read(bell.fd, &bell.rung);
+  if (hooked && news()) tell_grpc();
 }
 
 void Hub::pump() {
   run_tasks();
   std::shared_ptr<const Endpoints> endpoints;
   {
-    LockGuard<Mutex> guard(list_lock_);
+    LockGuard<SpinLock> guard(list_lock_);
     endpoints = endpoints_;
   }
   for (const auto& endpoint : *endpoints) endpoint->pump();
@@ -160,14 +171,15 @@ void Hub::pump() {
 void Hub::run_tasks() {
   std::vector<std::function<void()>> tasks;
   {
-    LockGuard<Mutex> guard(list_lock_);
+    LockGuard<SpinLock> guard(list_lock_);
     tasks.swap(tasks_);
   }
   for (auto& task : tasks) task();
 }
 
 void Hub::add(const std::shared_ptr<FerryEndpoint>& endpoint) {
-  LockGuard<Mutex> guard(list_lock_);
+  LockGuard<SpinLock> guard(list_lock_);
+  if (!endpoint->maps()) unmapped_.fetch_add(1);
   auto more = std::make_shared<Endpoints>(*endpoints_);
   more->push_back(endpoint);
   endpoints_ = std::move(more);
@@ -175,7 +187,8 @@ void Hub::add(const std::shared_ptr<FerryEndpoint>& endpoint) {
 
 void Hub::remove(const FerryEndpoint* endpoint) {
   std::shared_ptr<const Endpoints> before;  // lets go without the lock
-  LockGuard<Mutex> guard(list_lock_);
+  LockGuard<SpinLock> guard(list_lock_);
+  if (!endpoint->maps()) unmapped_.fetch_sub(1);
   before = endpoints_;
   auto fewer = std::make_shared<Endpoints>(*endpoints_);
   std::erase_if(*fewer, [&](const auto& one) { return one.get() == endpoint; });
@@ -184,7 +197,7 @@ void Hub::remove(const FerryEndpoint* endpoint) {
 
 void Hub::post(std::function<void()> task) {
   {
-    LockGuard<Mutex> guard(list_lock_);
+    LockGuard<SpinLock> guard(list_lock_);
     tasks_.push_back(std::move(task));
   }
   device_->wake_waiters();
@@ -245,7 +258,7 @@ void Hub::print_stats() {
     for (const auto& report : reports_) text += fmt::format("tensorferry grpc {}\n", report);
   }
   {
-    LockGuard<Mutex> guard(list_lock_);
+    LockGuard<SpinLock> guard(list_lock_);
     for (const auto& endpoint : *endpoints_)
       text += fmt::format("tensorferry grpc {}\n", endpoint->report());
   }

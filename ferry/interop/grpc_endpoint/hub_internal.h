@@ -1,5 +1,9 @@
 #pragma once
 
+#include <sys/epoll.h>
+
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -9,6 +13,7 @@
 #include <vector>
 
 #include "ferry/base/fd.h"
+#include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/bootstrap/secret.h"
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
@@ -77,6 +82,16 @@ class Hub {
   std::vector<std::byte> expect(const CallToken& token, Arrived arrived);
   void forget(const CallToken& token);
 
+  // A descriptor was added to an epoll: if it is ours, the epoll is gRPC's.
+  void note_epoll(int epoll, int fd) {
+    if (fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
+  }
+  // For every thread that is about to wait in epoll_wait(), which `wait` is. If it is gRPC's: looks
+  // for a while, then says that it sleeps, so that peers ring. What comes by the device reaches gRPC
+  // through the descriptor that is watched.
+  using SystemWait = int (*)(int epoll, epoll_event* events, int most, int timeout_ms);
+  int wait_for_grpc(SystemWait wait, int epoll, epoll_event* events, int most, int timeout_ms);
+
   const bootstrap::Secret& secret() const { return *secret_; }
   Nanos scaled(Nanos span) const;
   // Closes it, on a thread where that may take its time.
@@ -86,12 +101,24 @@ class Hub {
 
  private:
   // The device's descriptor as gRPC sees it. Lives until gRPC has told that it is shut down.
-  struct Doorbell;
+  struct Doorbell {
+    Hub* hub = nullptr;
+    grpc_fd* fd = nullptr;
+    grpc_closure rung{};
+  };
 
   Hub() = default;
   Status open_now(const std::string& reached_at) FERRY_REQUIRES(lock_);
   static void rung(void* doorbell, absl::Status status);
   void on_rung(Doorbell& bell);
+  int wait_plain(SystemWait wait, int epoll, epoll_event* events, int most, int timeout_ms,
+                 bool& ours);
+  bool somebody_waits_plain() const;
+  bool news();
+  void tell_grpc();
+  bool spin_for_news(const std::function<int()>& look, int& count);
+  bool begin_sleep();
+  void end_sleep(const epoll_event* events, int count);
   void pump();
   void run_tasks();
   void accept_links();
@@ -111,7 +138,23 @@ class Hub {
   std::size_t attached_ FERRY_GUARDED_BY(bell_lock_) = 0;
 
   using Endpoints = std::vector<std::shared_ptr<FerryEndpoint>>;
-  Mutex list_lock_;
+  // Who says that gRPC's threads sleep: the closure, whenever it waits; or, once the hook in
+  // epoll_wait() was seen to work, the thread that does.
+  Mutex arm_lock_;
+  bool armed_ FERRY_GUARDED_BY(arm_lock_) = false;
+  std::atomic<bool> hooked_{false};
+  std::atomic<bool> belled_{false};   // somebody is attached
+  std::atomic<int> our_descriptor_{-1};
+  std::atomic<int> grpc_epoll_{-1};
+  // Threads that wait without having armed, by epoll: which one is gRPC's may be known later.
+  std::array<std::atomic<int>, 4096> plain_waiters_{};
+  std::atomic<bool> rung_{false};     // the descriptor was readable
+  std::atomic<bool> pumping_{false};  // the closure is at it
+  std::atomic<unsigned> vain_{0};     // spins in a row that found nothing
+  std::atomic<unsigned> skipped_{0};
+  std::atomic<int> unmapped_{0};  // endpoints whose peers' memory is not mapped: they need progress
+
+  SpinLock list_lock_;
   std::shared_ptr<const Endpoints> endpoints_ FERRY_GUARDED_BY(list_lock_) =
       std::make_shared<Endpoints>();
   std::vector<std::function<void()>> tasks_ FERRY_GUARDED_BY(list_lock_);

@@ -37,7 +37,10 @@ PluginOptions read_environment() {
   options.listen = word_of("FERRY_GRPC_LISTEN");
   options.secret = word_of("FERRY_SECRET");
   options.secret_file = word_of("FERRY_SECRET_FILE");
-  options.spin = Nanos(static_cast<std::int64_t>(number_of("FERRY_GRPC_SPIN_US", 0, 0, 1e6) * 1e3));
+  if (const double spin = number_of("FERRY_GRPC_SPIN_US", -1, 0, 1e6); spin >= 0) {
+    options.spin = Nanos(static_cast<std::int64_t>(spin * 1e3));
+    options.spins_always = true;
+  }
   options.stats = word_of("FERRY_GRPC_STATS");
   options.patience = number_of("FERRY_GRPC_PATIENCE", 1, 0.01, 1e4);
   if (const auto level = word_of("FERRY_LOG"); !level.empty()) (void)set_log_level(level);

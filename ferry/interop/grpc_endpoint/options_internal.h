@@ -15,7 +15,10 @@ struct PluginOptions {
   std::string listen;      // FERRY_GRPC_LISTEN: where this process's device is reached; else see there
   std::string secret;      // FERRY_SECRET
   std::string secret_file; // FERRY_SECRET_FILE
-  Nanos spin{0};           // FERRY_GRPC_SPIN_US: threads of gRPC's that wait look so long first
+  // FERRY_GRPC_SPIN_US: threads of gRPC's that wait look so long first, always. Else they do for a
+  // little while, and less often if that is in vain.
+  Nanos spin = std::chrono::microseconds(50);
+  bool spins_always = false;
   std::string stats;       // FERRY_GRPC_STATS: "1" for standard error, else a file to append to
   double patience = 1;     // FERRY_GRPC_PATIENCE: scales waits on slow hosts
 
