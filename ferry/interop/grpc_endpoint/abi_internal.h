@@ -97,7 +97,7 @@ FERRY_GRPC_ABI void grpc_pollset_set_del_fd(grpc_pollset_set*, grpc_fd*);
 extern "C" {
 FERRY_GRPC_ABI extern const char* grpc_version_string(void);
 FERRY_GRPC_ABI extern void grpc_slice_unref(grpc_slice);
-FERRY_GRPC_ABI extern grpc_slice grpc_slice_malloc(size_t);
+FERRY_GRPC_ABI extern grpc_slice grpc_slice_malloc_large(size_t);
 FERRY_GRPC_ABI extern grpc_slice grpc_slice_from_copied_buffer(const char*, size_t);
 FERRY_GRPC_ABI extern grpc_slice grpc_slice_new_with_user_data(void*, size_t, void (*)(void*),
                                                                void*);

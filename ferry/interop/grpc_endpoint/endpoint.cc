@@ -12,6 +12,8 @@ namespace ferry::interop {
 namespace {
 
 constexpr std::size_t kMostParts = 1000;  // of one message
+constexpr std::size_t kMostLarge = 30;    // of these, worth being named on their own
+constexpr std::size_t kLarge = 32 << 10;
 constexpr int kMostMessages = 64;         // taken in for one read
 // Bytes of the peer's memory that slices here may hold; the peer has twice as many for messages.
 constexpr std::uint64_t kMostLent = std::uint64_t{128} << 20;
@@ -227,7 +229,7 @@ void FerryEndpoint::lend(transfer::Message message) {
 
 void FerryEndpoint::copy(const transfer::Message& message) {
   link_->counts.copied_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
-  grpc_slice slice = grpc_slice_malloc(message.bytes());
+  grpc_slice slice = grpc_slice_malloc_large(message.bytes());
   auto* to = GRPC_SLICE_START_PTR(slice);
   for (const auto& part : message.parts()) {
     if (!part.empty()) std::memcpy(to, part.data(), part.size());
@@ -253,8 +255,12 @@ void FerryEndpoint::push() {
 bool FerryEndpoint::send_next() {
   parts_.clear();
   std::size_t last = next_slice_;
-  for (; last < held_.count && parts_.size() < kMostParts; ++last)
-    if (auto bytes = bytes_of(held_.slices[last]); !bytes.empty()) parts_.push_back(bytes);
+  for (std::size_t large = 0;
+       last < held_.count && parts_.size() < kMostParts && large < kMostLarge; ++last) {
+    const auto bytes = bytes_of(held_.slices[last]);
+    if (!bytes.empty()) parts_.push_back(bytes);
+    large += bytes.size() >= kLarge ? 1 : 0;
+  }
   if (!parts_.empty()) {
     auto send = link_->mailbox().send(parts_, Deadline::after(Nanos::max()));
     if (!send.poll()) {

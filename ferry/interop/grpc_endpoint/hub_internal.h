@@ -82,6 +82,10 @@ class Hub {
   std::vector<std::byte> expect(const CallToken& token, Arrived arrived);
   void forget(const CallToken& token);
 
+  // Memory for a slice that peers can read in place, while there are any; nothing if it is small, or
+  // too much is in use.
+  std::optional<grpc_slice> shared_slice(std::size_t bytes);
+
   // A descriptor was added to an epoll: if it is ours, the epoll is gRPC's.
   void note_epoll(int epoll, int fd) {
     if (fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
