@@ -130,6 +130,18 @@ TEST(GrpcPlugin, PreloadedIntoAnUnmodifiedProgram) {
   EXPECT_THAT(server.report(), HasSubstr("from ipv4:127.0.0.1"));
 }
 
+TEST(GrpcPlugin, PreloadedIntoAProgramWithoutGrpc) {
+  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
+#ifdef FERRY_SANITIZED
+  GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+#endif
+  const auto shell = start_program({"/bin/sh", "-c", "echo fine"}, {{"LD_PRELOAD", plugin_path()}});
+  EXPECT_EQ(read_line(shell.output), "fine");
+  EXPECT_EQ(wait_for(shell.pid), 0);
+  ::close(shell.input);
+  ::close(shell.output);
+}
+
 // Neither crashes nor hangs, and serves others meanwhile.
 TEST(GrpcPlugin, GarbageHarmsNobody) {
   Server server;

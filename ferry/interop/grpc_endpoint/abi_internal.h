@@ -32,6 +32,9 @@ inline constexpr const char* kGrpcCoreVersion = "29.0.0";
 inline constexpr const char* kGrpcVersion = "1.51.1";
 // Of the handshaker registry inside CoreConfiguration::Builder, which has no accessor outside.
 inline constexpr std::size_t kHandshakerRegistryAt = 168;
+// std::atomic<CoreConfiguration*>: not null once gRPC was used. Data cannot be weak as functions are,
+// so it is looked up.
+inline constexpr const char* kConfigurationSymbol = "_ZN9grpc_core17CoreConfiguration7config_E";
 }  // namespace ferry::interop
 
 struct grpc_pollset;
@@ -214,7 +217,6 @@ class CoreConfiguration {
  public:
   class Builder;
   FERRY_GRPC_ABI static void RegisterBuilder(std::function<void(Builder*)>);
-  FERRY_GRPC_ABI static std::atomic<CoreConfiguration*> config_;
 };
 
 }  // namespace grpc_core

@@ -1,5 +1,6 @@
-#include <grpc/grpc.h>
+#include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -22,10 +23,12 @@ void add_handshakers(grpc_core::CoreConfiguration::Builder* builder) {
 
 // Why gRPC is left alone; null if it is not.
 const char* reason_to_step_aside() {
-  if (&grpc_core::CoreConfiguration::RegisterBuilder == nullptr)
-    return "its internals are not visible";
   if (std::strcmp(grpc_version_string(), kGrpcCoreVersion) != 0) return "its version is not known";
-  if (grpc_core::CoreConfiguration::config_.load(std::memory_order_acquire) != nullptr)
+  const auto* used =
+      static_cast<std::atomic<void*>*>(::dlsym(RTLD_DEFAULT, kConfigurationSymbol));
+  if (used == nullptr || &grpc_core::CoreConfiguration::RegisterBuilder == nullptr)
+    return "its internals are not visible";
+  if (used->load(std::memory_order_acquire) != nullptr)
     return "it was used before the plug-in was loaded; link the plug-in, or preload it";
   return nullptr;
 }
