@@ -1,5 +1,6 @@
-// Peer: gRPC over TCP loopback or, with --over unix, a local socket. Raw slices point at the sender's memory and are read where gRPC
-// received them; protobuf bytes go through the message's string, as generated stubs do it.
+// Peer: gRPC over TCP loopback or, with --over unix, a local socket. Raw slices point at the
+// sender's memory and are read where gRPC received them; protobuf bytes go through the message's
+// string, as generated stubs do it.
 #include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -262,7 +263,8 @@ int main(int argc, char** argv) {
   const bool tuned = bench::option(argc, argv, "--heap", {"plain", "tuned"}) == "tuned";
   if (tuned) bench::tune_heap();
   const bool local = bench::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
-  const std::string version = "gRPC " + grpc::Version() + (local ? " over a local socket, " : " over TCP loopback, ");
+  const std::string version =
+      "gRPC " + grpc::Version() + (local ? " over a local socket, " : " over TCP loopback, ");
   return bench::serve({.name = protobuf ? "grpc-bytes" : "grpc-slices",
                        .what = version + (protobuf ? "protobuf bytes" : "raw slices"),
                        .min_bytes = 2,

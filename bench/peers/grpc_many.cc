@@ -1,5 +1,6 @@
 // Peer: gRPC among many processes, as generated code does it: blocking unary calls with protobuf
-// bytes to a synchronous server, over TCP loopback or, with --over unix, local sockets. Measures once and prints `ok value=<number>`.
+// bytes to a synchronous server, over TCP loopback or, with --over unix, local sockets. Measures
+// once and prints `ok value=<number>`.
 //
 //   --pattern server   calls per second of one server with --clients clients; 64 B come back
 //   --pattern mesh     GB/s of four processes that send to each other

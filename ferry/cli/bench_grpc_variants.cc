@@ -66,7 +66,8 @@ struct GrpcMany {
 };
 
 constexpr GrpcMany kGrpcMany[] = {
-    {"server-4", "one server, 4 clients, 4 KiB", "server", 4, 4096, Unit::kCallsPerSecond, false, 1},
+    {"server-4", "one server, 4 clients, 4 KiB", "server", 4, 4096, Unit::kCallsPerSecond, false,
+     1},
     {"server-16", "one server, 16 clients, 4 KiB", "server", 16, 4096, Unit::kCallsPerSecond, false,
      1},
     {"server-64", "one server, 64 clients, 4 KiB", "server", 64, 4096, Unit::kCallsPerSecond, true,
@@ -86,11 +87,11 @@ Fact grpc_fact(const GrpcMany& many, const GrpcWay& way, const std::string& plug
             .bound = Fact::kNoBound,
             .program = "ferry-peer-grpc-many",
             .settings = settings_of(way, plugin)};
-  fact.args = {"--pattern",   many.pattern,
-               "--bytes",     std::to_string(many.bytes),
-               "--clients",   std::to_string(many.clients),
-               "--over",      way.over,
-               "--seconds",   fmt::format("{}", seconds)};
+  fact.args = {"--pattern", many.pattern,
+               "--bytes",   std::to_string(many.bytes),
+               "--clients", std::to_string(many.clients),
+               "--over",    way.over,
+               "--seconds", fmt::format("{}", seconds)};
   return fact;
 }
 

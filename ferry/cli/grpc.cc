@@ -77,13 +77,15 @@ void add_grpc(CLI::App& app, int& exit_code) {
   command->add_option("--secret-file", flags->secret_file,
                       "File with the cluster's secret (or FERRY_SECRET in the environment); "
                       "without one, only processes of this user on this host");
-  command->add_option("--stats", flags->stats,
-                      "What went over each connection, at the end: 1 for standard error, or a file");
+  command->add_option(
+      "--stats", flags->stats,
+      "What went over each connection, at the end: 1 for standard error, or a file");
   command->add_option("--spin", flags->spin_us, "Microseconds to look before a thread sleeps (0)")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("program", flags->words, "The program and its arguments")->required();
   command->footer(
-      "Peers without the plug-in, and those that do not know the secret, are talked to over TCP, as "
+      "Peers without the plug-in, and those that do not know the secret, are talked to over TCP, "
+      "as "
       "ever.\n"
       "FERRY_GRPC=off leaves gRPC alone; FERRY_LOG=info says which connection takes which path.");
   command->callback([flags, &exit_code] {

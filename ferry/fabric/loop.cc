@@ -396,8 +396,8 @@ void Loop::linger() {
 // guest is rung again.
 bool Loop::leave_to_users(std::uint32_t& users_before) {
   auto users = users_.load(std::memory_order_relaxed);
-  const bool inside = waiters_.load(std::memory_order_relaxed) != 0 ||
-                      std::exchange(users_before, users) != users;
+  const bool inside =
+      waiters_.load(std::memory_order_relaxed) != 0 || std::exchange(users_before, users) != users;
   const bool guest = guests_.load(std::memory_order_relaxed) != 0;
   if (!inside && !guest) return false;
   timespec nap{0, (inside ? kParkMs : kGuestMs) * 1'000'000L};

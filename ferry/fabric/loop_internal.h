@@ -98,9 +98,9 @@ class Loop {
                   std::optional<Nanos> spin = {});
 
   // For a thread that sleeps in an event loop of its own, with descriptor() in its set. arm() says
-  // that it is about to, makes a burst of progress, and is false if that found work: then nothing is
-  // armed. Until disarm() peers ring as for any sleeper, and the poller stays away. take_in() is for
-  // when the descriptor was readable: makes progress, and it is not until something comes.
+  // that it is about to, makes a burst of progress, and is false if that found work: then nothing
+  // is armed. Until disarm() peers ring as for any sleeper, and the poller stays away. take_in() is
+  // for when the descriptor was readable: makes progress, and it is not until something comes.
   int descriptor() const { return epoll_.get(); }
   bool arm();
   void disarm();

@@ -25,8 +25,8 @@ struct MailOutgoing {
   Deadline deadline;
   std::uint64_t bytes = 0;
   bool large = false;
-  Announcement announcement;            // of a large one
-  std::vector<std::size_t> buffers;     // of the pool: one share of each
+  Announcement announcement;         // of a large one
+  std::vector<std::size_t> buffers;  // of the pool: one share of each
   std::vector<std::size_t> room_buffers;
   std::vector<fabric::Region> regions;  // registered for this send
   std::optional<Error> error;

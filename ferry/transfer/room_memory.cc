@@ -6,9 +6,10 @@ Result<BufferPool::Buffer> RoomMemory::take(std::uint64_t bytes) {
   {
     LockGuard<SpinLock> guard(lock_);
     if (given_ + bytes > most_)
-      return fail(Code::kResourceExhausted,
-                  "{} bytes for messages to any peer are in use; {} more would be over the limit of {}",
-                  given_, bytes, most_);
+      return fail(
+          Code::kResourceExhausted,
+          "{} bytes for messages to any peer are in use; {} more would be over the limit of {}",
+          given_, bytes, most_);
     given_ += bytes;
   }
   auto buffer = pool_.take(bytes);

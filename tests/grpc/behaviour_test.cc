@@ -51,7 +51,8 @@ class GrpcBehaviour : public testing::Test {
 Server* GrpcBehaviour::server_ = nullptr;
 
 TEST_F(GrpcBehaviour, UnaryOfManySizes) {
-  for (std::size_t bytes : {0, 1, 100, 8000, 8192, 9000, 16384, 65536, 1 << 20, 5'000'001, 33 << 20}) {
+  for (std::size_t bytes :
+       {0, 1, 100, 8000, 8192, 9000, 16384, 65536, 1 << 20, 5'000'001, 33 << 20}) {
     grpc::ClientContext context;
     context.set_deadline(in_seconds(kLong));
     Words said;
@@ -193,7 +194,8 @@ TEST_F(GrpcBehaviour, AsynchronousApi) {
   for (int i = 0; i < 64; ++i) {
     auto* call = calls.emplace_back(std::make_unique<Call>()).get();
     call->context.set_deadline(in_seconds(kLong));
-    call->reader = stub_->AsyncUnary(&call->context, words(static_cast<std::size_t>(i) * 4000, i), &queue);
+    call->reader =
+        stub_->AsyncUnary(&call->context, words(static_cast<std::size_t>(i) * 4000, i), &queue);
     call->reader->Finish(&call->said, &call->status, call);
   }
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -232,7 +234,8 @@ TEST_F(GrpcBehaviour, RawBytesAreKept) {
     std::vector<grpc::Slice> slices;
     ASSERT_TRUE(kept[i].Dump(&slices).ok());
     std::string all;
-    for (const auto& slice : slices) all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    for (const auto& slice : slices)
+      all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
     ASSERT_EQ(all == texts[i], true) << i;
   }
 }
@@ -241,7 +244,8 @@ TEST_F(GrpcBehaviour, LargeMetadata) {
   grpc::ClientContext context;
   context.set_deadline(in_seconds(kLong));
   for (int i = 0; i < 20; ++i)
-    context.AddMetadata("x-big-" + std::to_string(i), std::string(20'000, static_cast<char>('a' + i)));
+    context.AddMetadata("x-big-" + std::to_string(i),
+                        std::string(20'000, static_cast<char>('a' + i)));
   Words said;
   ASSERT_TRUE(stub_->Unary(&context, words(10), &said).ok());
   const auto& trailing = context.GetServerTrailingMetadata();
@@ -298,7 +302,8 @@ TEST_F(GrpcBehaviour, ManyThreadsShareAChannel) {
           context.set_deadline(in_seconds(kLong));
           const auto asked = words(static_cast<std::size_t>((i * 37 + t) % 50) * 701, i * 8 + t);
           Words said;
-          bad += stub_->Unary(&context, asked, &said).ok() && said.payload() == asked.payload() ? 0 : 1;
+          bad += stub_->Unary(&context, asked, &said).ok() && said.payload() == asked.payload() ? 0
+                                                                                                : 1;
         }
         return;
       }

@@ -145,8 +145,8 @@ TEST(GrpcEnds, NobodyThere) {
     Server gone;
     port = gone.port();
   }
-  auto stub = Echo::NewStub(grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
-                                                grpc::InsecureChannelCredentials()));
+  auto stub = Echo::NewStub(
+      grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
   EXPECT_EQ(call(*stub, 10, 5).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 

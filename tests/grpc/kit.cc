@@ -149,8 +149,8 @@ std::shared_ptr<grpc::Channel> Server::channel(grpc::ChannelArguments arguments)
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  auto credentials = options_.tls ? channel_credentials(certificate_)
-                                  : grpc::InsecureChannelCredentials();
+  auto credentials =
+      options_.tls ? channel_credentials(certificate_) : grpc::InsecureChannelCredentials();
   return grpc::CreateCustomChannel(address(), credentials, arguments);
 }
 

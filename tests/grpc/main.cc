@@ -9,8 +9,8 @@ namespace {
 
 // A client that calls without end, to be killed.
 int call_for_ever(const char* address) {
-  auto stub = ferry::test::Echo::NewStub(
-      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  auto stub =
+      ferry::test::Echo::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   ferry::test::Words asked;
   asked.set_payload(stamped(3 << 20, 1));
   for (bool first = true;; first = false) {

@@ -145,8 +145,9 @@ TEST(GrpcPlugin, PreloadedIntoAProgramWithoutGrpc) {
 // Neither crashes nor hangs, and serves others meanwhile.
 TEST(GrpcPlugin, GarbageHarmsNobody) {
   Server server;
-  const std::string texts[] = {"FRRY" + stamped(200, 1), "FRRY", "FR", "F" + stamped(3, 2),
-                               stamped(100, 3), "FRRY" + std::string(100'000, 'x')};
+  const std::string texts[] = {
+      "FRRY" + stamped(200, 1), "FRRY",          "FR",
+      "F" + stamped(3, 2),      stamped(100, 3), "FRRY" + std::string(100'000, 'x')};
   std::vector<int> open;
   for (const auto& text : texts) {
     const int fd = raw_socket(server.port());

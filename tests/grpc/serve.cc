@@ -20,7 +20,8 @@ using ferry::test::Words;
 
 // What a client asked for: whether to go on, and the answer.
 grpc::Status answer(const Words& asked, Words* said) {
-  if (asked.sleep_ms() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(asked.sleep_ms()));
+  if (asked.sleep_ms() > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(asked.sleep_ms()));
   if (asked.fail_with() != 0)
     return {static_cast<grpc::StatusCode>(asked.fail_with()), "as asked for"};
   said->set_number(asked.number());

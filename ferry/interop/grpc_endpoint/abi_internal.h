@@ -32,8 +32,8 @@ inline constexpr const char* kGrpcCoreVersion = "29.0.0";
 inline constexpr const char* kGrpcVersion = "1.51.1";
 // Of the handshaker registry inside CoreConfiguration::Builder, which has no accessor outside.
 inline constexpr std::size_t kHandshakerRegistryAt = 168;
-// std::atomic<CoreConfiguration*>: not null once gRPC was used. Data cannot be weak as functions are,
-// so it is looked up.
+// std::atomic<CoreConfiguration*>: not null once gRPC was used. Data cannot be weak as functions
+// are, so it is looked up.
 inline constexpr const char* kConfigurationSymbol = "_ZN9grpc_core17CoreConfiguration7config_E";
 }  // namespace ferry::interop
 

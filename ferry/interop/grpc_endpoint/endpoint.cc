@@ -1,10 +1,9 @@
-#include "ferry/interop/grpc_endpoint/endpoint_internal.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
+#include "ferry/interop/grpc_endpoint/endpoint_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 namespace ferry::interop {
@@ -14,7 +13,7 @@ namespace {
 constexpr std::size_t kMostParts = 1000;  // of one message
 constexpr std::size_t kMostLarge = 30;    // of these, worth being named on their own
 constexpr std::size_t kLarge = 32 << 10;
-constexpr int kMostMessages = 64;         // taken in for one read
+constexpr int kMostMessages = 64;  // taken in for one read
 // Bytes of the peer's memory that slices here may hold; the peer has twice as many for messages.
 constexpr std::uint64_t kMostLent = std::uint64_t{128} << 20;
 constexpr std::uint64_t kLeastLent = 16 << 10;  // smaller messages are copied
@@ -221,8 +220,8 @@ void FerryEndpoint::lend(transfer::Message message) {
     ++shown;
     // Not merged with its neighbours: a slice of its own.
     grpc_slice_buffer_add_indexed(
-        into_, grpc_slice_new_with_user_data(const_cast<char*>(data), part.size(), &Lent::release,
-                                             lent));
+        into_,
+        grpc_slice_new_with_user_data(const_cast<char*>(data), part.size(), &Lent::release, lent));
   }
   for (std::size_t unused = parts.size() + 1 - shown; unused > 0; --unused) Lent::release(lent);
 }

@@ -51,7 +51,9 @@ class FerryEndpoint final : public grpc_endpoint,
   static const grpc_endpoint_vtable kVtable;
   FerryEndpoint(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire, grpc_endpoint* under,
                 Names names);
-  static FerryEndpoint& of(grpc_endpoint* endpoint) { return *static_cast<FerryEndpoint*>(endpoint); }
+  static FerryEndpoint& of(grpc_endpoint* endpoint) {
+    return *static_cast<FerryEndpoint*>(endpoint);
+  }
 
   void read(grpc_slice_buffer* into, grpc_closure* done);
   void write(grpc_slice_buffer* from, grpc_closure* done);

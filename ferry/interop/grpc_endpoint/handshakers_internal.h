@@ -15,8 +15,8 @@ inline void finish_handshake(grpc_closure* done, const absl::Status& status) {
   grpc_core::ExecCtx::Run(grpc_core::DebugLocation(), done, status);
 }
 
-// A handshake that has failed or was given up: gRPC is left without endpoint and buffer, and whoever
-// took them destroys them.
+// A handshake that has failed or was given up: gRPC is left without endpoint and buffer, and
+// whoever took them destroys them.
 struct HandshakeRemains {
   grpc_endpoint* endpoint = nullptr;
   grpc_slice_buffer* read_buffer = nullptr;

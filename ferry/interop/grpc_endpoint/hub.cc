@@ -1,5 +1,3 @@
-#include "ferry/interop/grpc_endpoint/hub_internal.h"
-
 #include <pthread.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
+#include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 namespace ferry::interop {
 
@@ -33,8 +32,8 @@ fabric::Options device_options(const PluginOptions& options, const SecretSource&
   return made;
 }
 
-// An epoll of its own around the device's descriptor: gRPC closes what it watches, and an epoll that
-// has seen a duplicate knows it for as long as the original is open.
+// An epoll of its own around the device's descriptor: gRPC closes what it watches, and an epoll
+// that has seen a duplicate knows it for as long as the original is open.
 int wrap_descriptor(int descriptor) {
   const int wrapper = ::epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};
@@ -65,8 +64,7 @@ Status Hub::open_now(const std::string& reached_at) {
   const auto& options = PluginOptions::get();
   const auto source = FERRY_TRY(SecretSource::find(options));
   secret_.emplace(FERRY_TRY(source.read()));
-  device_.emplace(
-      FERRY_TRY(fabric::Device::open(device_options(options, source, reached_at))));
+  device_.emplace(FERRY_TRY(fabric::Device::open(device_options(options, source, reached_at))));
   FERRY_TRY(device_->wait_descriptor());
   transfer::MailRoomOptions room;
   room.tuning = transfer::TuningUse::kCached;

@@ -131,8 +131,7 @@ void Hub::serve_link(fabric::Channel channel) {
     expected_.erase(found);
   }
   auto link = Link::open(*room_, *device_, std::move(channel), deadline);
-  if (!link)
-    logger().info("a gRPC client's link was not opened: {}", link.error().to_string());
+  if (!link) logger().info("a gRPC client's link was not opened: {}", link.error().to_string());
   arrived(link ? *std::move(link) : nullptr);
 }
 

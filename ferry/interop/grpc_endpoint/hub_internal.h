@@ -66,8 +66,8 @@ class Hub {
   void add(const std::shared_ptr<FerryEndpoint>& endpoint);
   void remove(const FerryEndpoint* endpoint);
 
-  // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it finds
-  // that what it was to go on with is over.
+  // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it
+  // finds that what it was to go on with is over.
   void post(std::function<void()> task);
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
@@ -76,14 +76,14 @@ class Hub {
 
   // The client's side; blocks. kUnavailable: no plug-in is there, or not for us.
   Result<Dialled> dial(const SocketAddress& server, Deadline deadline);
-  // The server's side of a call: what the client is told, and who is told when its channel is there.
-  // Not after forget().
+  // The server's side of a call: what the client is told, and who is told when its channel is
+  // there. Not after forget().
   using Arrived = std::function<void(std::shared_ptr<Link>)>;
   std::vector<std::byte> expect(const CallToken& token, Arrived arrived);
   void forget(const CallToken& token);
 
-  // Memory for a slice that peers can read in place, while there are any; nothing if it is small, or
-  // too much is in use.
+  // Memory for a slice that peers can read in place, while there are any; nothing if it is small,
+  // or too much is in use.
   std::optional<grpc_slice> shared_slice(std::size_t bytes);
 
   // A descriptor was added to an epoll: if it is ours, the epoll is gRPC's.
@@ -91,8 +91,8 @@ class Hub {
     if (fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
   }
   // For every thread that is about to wait in epoll_wait(), which `wait` is. If it is gRPC's: looks
-  // for a while, then says that it sleeps, so that peers ring. What comes by the device reaches gRPC
-  // through the descriptor that is watched.
+  // for a while, then says that it sleeps, so that peers ring. What comes by the device reaches
+  // gRPC through the descriptor that is watched.
   using SystemWait = int (*)(int epoll, epoll_event* events, int most, int timeout_ms);
   int wait_for_grpc(SystemWait wait, int epoll, epoll_event* events, int most, int timeout_ms);
 
@@ -147,7 +147,7 @@ class Hub {
   Mutex arm_lock_;
   bool armed_ FERRY_GUARDED_BY(arm_lock_) = false;
   std::atomic<bool> hooked_{false};
-  std::atomic<bool> belled_{false};   // somebody is attached
+  std::atomic<bool> belled_{false};  // somebody is attached
   std::atomic<int> our_descriptor_{-1};
   std::atomic<int> grpc_epoll_{-1};
   // Threads that wait without having armed, by epoll: which one is gRPC's may be known later.

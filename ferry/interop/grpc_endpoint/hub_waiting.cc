@@ -75,7 +75,8 @@ void Hub::end_sleep(const epoll_event* events, int count) {
 
 bool Hub::somebody_waits_plain() const {
   const auto epoll = static_cast<std::size_t>(grpc_epoll_.load(std::memory_order_seq_cst));
-  return epoll >= plain_waiters_.size() || plain_waiters_[epoll].load(std::memory_order_seq_cst) != 0;
+  return epoll >= plain_waiters_.size() ||
+         plain_waiters_[epoll].load(std::memory_order_seq_cst) != 0;
 }
 
 // Counts itself, then looks whose epoll it is; attach() does the reverse. So a thread that sleeps

@@ -23,8 +23,8 @@ Result<std::shared_ptr<Link>> Link::open(transfer::MailRoom& room, fabric::Devic
   std::unique_ptr<Link> link(new Link);
   link->channel_ = std::move(channel);
   link->maps_ = link->channel_.capabilities().maps_peer;
-  link->mailbox_ = std::make_unique<transfer::Mailbox>(FERRY_TRY(transfer::Mailbox::open(
-      room, device, link->channel_, link_options(link->maps_), deadline)));
+  link->mailbox_ = std::make_unique<transfer::Mailbox>(FERRY_TRY(
+      transfer::Mailbox::open(room, device, link->channel_, link_options(link->maps_), deadline)));
   // Closing waits for the peer, and the last to let go may be any thread.
   return std::shared_ptr<Link>(link.release(), [](Link* last) { Hub::get().bury(last); });
 }
@@ -39,10 +39,10 @@ std::string Link::report() const {
   return fmt::format(
       "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies, {} "
       "registered); {} bytes taken, {} in place, {} copied ({} messages over the budget)",
-      client ? "to" : "from", peer, channel_.provider(), channel_.why(), counts.writes.load(), counts.sent_bytes.load(),
-      stats.sent - stats.announced, stats.announced, stats.copies, stats.registered,
-      counts.taken_bytes.load(), counts.lent_bytes.load(), counts.copied_bytes.load(),
-      counts.over_budget.load());
+      client ? "to" : "from", peer, channel_.provider(), channel_.why(), counts.writes.load(),
+      counts.sent_bytes.load(), stats.sent - stats.announced, stats.announced, stats.copies,
+      stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
+      counts.copied_bytes.load(), counts.over_budget.load());
 }
 
 }  // namespace ferry::interop

@@ -63,7 +63,8 @@ Status make_user_secret(const std::string& path) {
 Status check_owner(const std::string& path) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return fail_errno(errno, "cannot look at '{}'", path);
-  const bool ours = S_ISREG(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0;
+  const bool ours =
+      S_ISREG(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0;
   if (ours) return {};
   return fail(Code::kPermissionDenied,
               "'{}' is not a private file of this user; remove it, or set FERRY_SECRET_FILE", path);

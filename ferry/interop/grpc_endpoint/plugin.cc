@@ -24,8 +24,7 @@ void add_handshakers(grpc_core::CoreConfiguration::Builder* builder) {
 // Why gRPC is left alone; null if it is not.
 const char* reason_to_step_aside() {
   if (std::strcmp(grpc_version_string(), kGrpcCoreVersion) != 0) return "its version is not known";
-  const auto* used =
-      static_cast<std::atomic<void*>*>(::dlsym(RTLD_DEFAULT, kConfigurationSymbol));
+  const auto* used = static_cast<std::atomic<void*>*>(::dlsym(RTLD_DEFAULT, kConfigurationSymbol));
   if (used == nullptr || &grpc_core::CoreConfiguration::RegisterBuilder == nullptr)
     return "its internals are not visible";
   if (used->load(std::memory_order_acquire) != nullptr)

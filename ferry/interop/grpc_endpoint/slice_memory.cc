@@ -3,9 +3,9 @@
 
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
-// Large slices that gRPC makes (serialized messages, and those of programs that ask gRPC for memory)
-// are made in memory that peers can read: they are sent without a copy. grpc_slice_malloc() is
-// replaced for that.
+// Large slices that gRPC makes (serialized messages, and those of programs that ask gRPC for
+// memory) are made in memory that peers can read: they are sent without a copy. grpc_slice_malloc()
+// is replaced for that.
 
 namespace ferry::interop {
 

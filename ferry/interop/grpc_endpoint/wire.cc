@@ -1,10 +1,9 @@
-#include "ferry/interop/grpc_endpoint/wire_internal.h"
-
 #include <sys/socket.h>
 
 #include <cerrno>
 
 #include "ferry/base/spin.h"
+#include "ferry/interop/grpc_endpoint/wire_internal.h"
 
 namespace ferry::interop {
 
