@@ -117,6 +117,29 @@ function(ferry_fuse_library)
   target_compile_definitions(tensorferry_fuse INTERFACE FERRY_HAS_FUSE)
 endfunction()
 
+# The plug-in for programs that use gRPC: a shared library to preload or to link first, and the same as an
+# object to link. Debian's gRPC is built without NDEBUG, which its layouts depend on; it is not linked to, so
+# that programs without gRPC can be run with it.
+function(ferry_grpc_plugin)
+  if(NOT TARGET gRPC::grpc++ OR NOT gRPC_VERSION VERSION_EQUAL 1.51.1)
+    message(STATUS "gRPC 1.51.1 was not found: the plug-in for it is not built")
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/grpc_endpoint/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  add_library(ferry_grpc_objects OBJECT ${sources})
+  target_link_libraries(ferry_grpc_objects PUBLIC tensorferry)
+  target_compile_options(ferry_grpc_objects PRIVATE -UNDEBUG -Wno-unused-parameter -Wno-address)
+  add_library(ferry_grpc SHARED $<TARGET_OBJECTS:ferry_grpc_objects>)
+  target_link_libraries(ferry_grpc PRIVATE tensorferry ${FERRY_PRIVATE_LIBRARIES} absl::status absl::strings
+    ${CMAKE_DL_LIBS})
+  target_link_options(ferry_grpc PRIVATE -Wl,-z,lazy -Wl,--exclude-libs,ALL
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/ferry/interop/grpc_endpoint/exports.map)
+  set_target_properties(ferry_grpc PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/grpc_endpoint/exports.map)
+  install(TARGETS ferry_grpc DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endfunction()
+
 function(ferry_job_library)
   ferry_room_files(sources .cc ${FERRY_JOB_ROOMS})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")

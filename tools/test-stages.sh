@@ -36,6 +36,8 @@ programs=(
   "contract shm  | 120 | tsan              | ferry_contract_tests --provider=shm --scale=5 --random-ops=2000 --peer-mode=same-process"
   "contract tcp  | 120 | tsan              | ferry_contract_tests --provider=tcp --scale=5 --random-ops=2000 --peer-mode=same-process"
   "process       | 240 | release asan      | ferry_process_tests"
+  "grpc on tcp   | 120 | release           | ferry_grpc_tests"
+  "grpc on ferry | 120 | release asan tsan | ferry_grpc_plugin_tests"
   "cli           | 120 | release           | ferry_cli_tests"
   "rounds        | 120 | release           | ferry_round_tests"
 )
@@ -74,7 +76,7 @@ run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
   build "$preset" ferry ferry_unit_tests ferry_train_tests ferry_ps_tests ferry_contract_tests ferry_process_tests \
-    ferry_cli_tests ferry_round_tests || return 0
+    ferry_cli_tests ferry_round_tests ferry_grpc_tests ferry_grpc_plugin_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")
     [[ " $(field 3 "$line") " == *" $for_stage "* ]] || continue

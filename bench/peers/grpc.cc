@@ -1,11 +1,13 @@
-// Peer: gRPC over TCP loopback. Raw slices point at the sender's memory and are read where gRPC
-// received them; protobuf bytes go through the message's string, as generated stubs do it.
+// Peer: gRPC over TCP loopback or, with --over unix, a local socket. Raw slices point at the
+// sender's memory and are read where gRPC received them; protobuf bytes go through the message's
+// string, as generated stubs do it.
 #include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -55,13 +57,18 @@ class Events {
   std::array<bool, kSteps> seen_{};
 };
 
+// Where the taker of a pair listens; `port` is its process id on a local socket.
+std::string address_of(bool local, int port) {
+  const auto number = std::to_string(port);
+  return local ? "unix-abstract:ferry-peer-grpc-" + number : "127.0.0.1:" + number;
+}
+
 class Client {
  public:
-  explicit Client(int port) {
+  explicit Client(const std::string& address) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
-    const auto address = "127.0.0.1:" + std::to_string(port);
     stub_ = std::make_unique<grpc::GenericStub>(
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
     events_.set_queue(&queue_);
@@ -89,15 +96,17 @@ class Client {
 
 class Server {
  public:
-  Server() {
+  explicit Server(bool local) {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(-1);
     builder.SetMaxSendMessageSize(-1);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    const int name = local ? getpid() : 0;
+    builder.AddListeningPort(address_of(local, name), grpc::InsecureServerCredentials(), &port_);
     builder.RegisterAsyncGenericService(&service_);
     queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
     require(server_ != nullptr && port_ > 0, "the server does not start");
+    if (local) port_ = name;
     events_.set_queue(queue_.get());
     expect_call();
   }
@@ -159,17 +168,17 @@ grpc::ByteBuffer small_message(std::uint32_t round) {
 
 class GrpcPair : public Pair {
  public:
-  GrpcPair(Link& link, bool protobuf) : link_(link), protobuf_(protobuf) {
+  GrpcPair(Link& link, bool protobuf, bool local) : link_(link), protobuf_(protobuf) {
     const bool taker = link.side() == Side::kTaker;
     int port = 0;
     if (taker) {
-      server_ = std::make_unique<Server>();
+      server_ = std::make_unique<Server>(local);
       port = server_->port();
       std::memcpy(link.blackboard().data(), &port, sizeof port);
     }
     link.meet();
     std::memcpy(&port, link.blackboard().data(), sizeof port);
-    if (!taker) client_ = std::make_unique<Client>(port);
+    if (!taker) client_ = std::make_unique<Client>(address_of(local, port));
     link.meet();
   }
 
@@ -253,13 +262,15 @@ int main(int argc, char** argv) {
   const bool protobuf = bench::option(argc, argv, "--send", {"slices", "bytes"}) == "bytes";
   const bool tuned = bench::option(argc, argv, "--heap", {"plain", "tuned"}) == "tuned";
   if (tuned) bench::tune_heap();
-  const std::string version = "gRPC " + grpc::Version() + " over TCP loopback, ";
+  const bool local = bench::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
+  const std::string version =
+      "gRPC " + grpc::Version() + (local ? " over a local socket, " : " over TCP loopback, ");
   return bench::serve({.name = protobuf ? "grpc-bytes" : "grpc-slices",
                        .what = version + (protobuf ? "protobuf bytes" : "raw slices"),
                        .min_bytes = 2,
                        // Both abort the process with 2 GiB and more.
                        .max_bytes = (std::uint64_t{1} << 31) - 4096,
-                       .make = [protobuf](bench::Link& link) {
-                         return std::make_unique<bench::GrpcPair>(link, protobuf);
+                       .make = [protobuf, local](bench::Link& link) {
+                         return std::make_unique<bench::GrpcPair>(link, protobuf, local);
                        }});
 }

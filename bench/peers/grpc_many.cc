@@ -1,5 +1,6 @@
 // Peer: gRPC among many processes, as generated code does it: blocking unary calls with protobuf
-// bytes to a synchronous server, over TCP loopback. Measures once and prints `ok value=<number>`.
+// bytes to a synchronous server, over TCP loopback or, with --over unix, local sockets. Measures
+// once and prints `ok value=<number>`.
 //
 //   --pattern server   calls per second of one server with --clients clients; 64 B come back
 //   --pattern mesh     GB/s of four processes that send to each other
@@ -12,6 +13,7 @@
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/codegen/rpc_service_method.h>
 #include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -45,6 +47,7 @@ struct Setting {
   int clients = 4;
   std::uint64_t bytes = 4096;
   double seconds = 2;
+  bool local = false;
 };
 
 std::span<std::byte> bytes_of(BytesValue& message) {
@@ -98,19 +101,25 @@ class Service final : public grpc::Service {
 
 class Server {
  public:
-  Server(std::uint64_t bytes, bool reads) : service_(bytes, reads) {
+  Server(const Setting& setting, bool reads)
+      : service_(setting.bytes, reads),
+        local_(setting.local ? "unix-abstract:ferry-many-" + std::to_string(getpid()) : "") {
     grpc::ServerBuilder builder;
     builder.SetMaxReceiveMessageSize(-1);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(setting.local ? local_ : "127.0.0.1:0",
+                             grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port_ <= 0) throw Failure("gRPC: the server does not start");
   }
   ~Server() { server_->Shutdown(std::chrono::system_clock::now()); }
-  std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
+  std::string address() const {
+    return local_.empty() ? "127.0.0.1:" + std::to_string(port_) : local_;
+  }
 
  private:
   Service service_;
+  const std::string local_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -149,7 +158,7 @@ class Client {
 
 void take_part_in_calls(Team& team, int me, const Setting& setting) {
   if (me == 0) {
-    Server server(setting.bytes, false);
+    Server server(setting, false);
     team.set_endpoint(0, server.address());
     team.meet();
     // The clients have all made a call.
@@ -211,7 +220,7 @@ double timed_rounds(Team& team, std::vector<std::unique_ptr<Client>>& others,
 }
 
 void take_part_in_mesh(Team& team, int me, const Setting& setting) {
-  Server server(setting.bytes, true);
+  Server server(setting, true);
   team.set_endpoint(me, server.address());
   team.meet();
   std::vector<std::unique_ptr<Client>> others;
@@ -257,6 +266,7 @@ int main(int argc, char** argv) {
                                  1, bench::Team::kMost - 1);
     setting.bytes = static_cast<std::uint64_t>(
         std::clamp(bench::number_after(argc, argv, "--bytes", 4096), 32.0, 67108864.0));
+    setting.local = bench::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
     setting.seconds = std::clamp(bench::number_after(argc, argv, "--seconds", 2), 0.01, 20.0);
     bench::tune_heap();
     std::printf("ok value=%.17g\n",

@@ -197,7 +197,8 @@ Status Handshake::take_hello(std::span<const std::byte> frame) {
   peer_.blob.assign(blob.begin(), blob.end());
   bool clean =
       std::all_of(reserved.begin(), reserved.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (!clean || (peer_.purpose != Purpose::kControl && peer_.purpose != Purpose::kLane)) {
+  bool known = peer_.purpose >= Purpose::kControl && peer_.purpose <= Purpose::kGuest;
+  if (!clean || !known) {
     refuse(Code::kInvalidArgument);
     return fail(Code::kInvalidArgument, "the peer's hello names an unknown purpose, {}",
                 static_cast<int>(peer_.purpose));

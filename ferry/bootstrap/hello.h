@@ -19,7 +19,11 @@ namespace ferry::bootstrap {
 enum class Role : std::uint8_t { kConnector, kAcceptor };
 
 // What a connection is for.
-enum class Purpose : std::uint8_t { kControl = 1, kLane = 2 };
+enum class Purpose : std::uint8_t {
+  kControl = 1,
+  kLane = 2,
+  kGuest = 3,  // a connection of another system that asks for Tensorferry: its blob says for what
+};
 
 // The versions of the handshake and of what follows it that this build speaks.
 inline constexpr std::uint16_t kMinVersion = 1;

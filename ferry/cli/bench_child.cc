@@ -8,9 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <string_view>
 #include <utility>
 
 extern char** environ;
@@ -33,8 +35,23 @@ Result<std::array<Fd, 2>> make_pipe() {
   return std::array<Fd, 2>{Fd(ends[0]), Fd(ends[1])};
 }
 
+// The settings, then those of this process's that they do not replace.
+std::vector<char*> environment_with(const std::vector<std::string>& settings) {
+  std::vector<char*> all;
+  for (const auto& setting : settings) all.push_back(const_cast<char*>(setting.c_str()));
+  for (char** own = environ; *own != nullptr; ++own) {
+    const std::string_view name(*own, std::string_view(*own).find('=') + 1);
+    const bool replaced =
+        std::any_of(settings.begin(), settings.end(),
+                    [&](const std::string& setting) { return setting.starts_with(name); });
+    if (!replaced) all.push_back(*own);
+  }
+  all.push_back(nullptr);
+  return all;
+}
+
 Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& args, int in, int out,
-                    Complaints complaints) {
+                    Complaints complaints, const std::vector<std::string>& settings) {
   std::vector<std::string> words = {path};
   words.insert(words.end(), args.begin(), args.end());
   std::vector<char*> argv;
@@ -57,7 +74,8 @@ Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& arg
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int error = posix_spawn(&pid, path.c_str(), &actions, &attributes, argv.data(), environ);
+  const int error = posix_spawn(&pid, path.c_str(), &actions, &attributes, argv.data(),
+                                environment_with(settings).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) return fail_errno(error, "cannot start {}", path);
@@ -67,11 +85,12 @@ Result<pid_t> spawn(const std::string& path, const std::vector<std::string>& arg
 }  // namespace
 
 Result<RoundChild> RoundChild::start(const std::string& path, const std::vector<std::string>& args,
-                                     Complaints complaints) {
+                                     Complaints complaints,
+                                     const std::vector<std::string>& settings) {
   auto to_child = FERRY_TRY(make_pipe());
   auto from_child = FERRY_TRY(make_pipe());
   const pid_t pid =
-      FERRY_TRY(spawn(path, args, to_child[0].get(), from_child[1].get(), complaints));
+      FERRY_TRY(spawn(path, args, to_child[0].get(), from_child[1].get(), complaints, settings));
   return RoundChild(pid, std::move(to_child[1]), std::move(from_child[0]));
 }
 

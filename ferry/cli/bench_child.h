@@ -19,8 +19,10 @@ enum class Complaints { kToOurs, kWithTheRest };
 // thread-safe.
 class RoundChild {
  public:
+  // `settings` are NAME=VALUE, beside and before this process's environment.
   static Result<RoundChild> start(const std::string& path, const std::vector<std::string>& args,
-                                  Complaints complaints = Complaints::kToOurs);
+                                  Complaints complaints = Complaints::kToOurs,
+                                  const std::vector<std::string>& settings = {});
 
   RoundChild(RoundChild&& other) noexcept;
   RoundChild& operator=(RoundChild&& other) noexcept;

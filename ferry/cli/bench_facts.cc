@@ -48,7 +48,7 @@ Result<double> measure_once(const Fact& fact, const FactPlan& plan) {
   const auto program = fact.program.empty()
                            ? plan.program
                            : FERRY_TRY(find_program(fact.program, fact.provider, plan.folders));
-  auto child = FERRY_TRY(RoundChild::start(program, fact.args));
+  auto child = FERRY_TRY(RoundChild::start(program, fact.args, Complaints::kToOurs, fact.settings));
   // It measures as soon as it is started and reads no command.
   const auto line = FERRY_TRY(child.read_line(Deadline::after(120s)));
   child.stop();

@@ -26,6 +26,8 @@ struct Fact {
   double bound = 0;
   // A program's file name; empty is the running program itself.
   std::string program = {};
+  // NAME=VALUE, for its environment.
+  std::vector<std::string> settings = {};
 
   bool bounded() const { return bound != kNoBound; }
 };

@@ -66,7 +66,8 @@ class Session {
 
   Result<Player> start(const Variant& variant) const {
     const auto program = FERRY_TRY(program_of(variant));
-    auto child = FERRY_TRY(RoundChild::start(program, variant.args));
+    auto child =
+        FERRY_TRY(RoundChild::start(program, variant.args, Complaints::kToOurs, variant.settings));
     auto answer = child.ask("hello", Deadline::after(20s));
     auto hello = answer ? parse_hello(*answer) : tl::unexpected<Error>(answer.error());
     if (!hello)

@@ -52,15 +52,8 @@ Measurements measure_messages(const MessageFlags& flags, Plan plan, const Progre
   const auto facts = message_fact_plan(flags, plan);
   if (!facts.facts.empty()) plan.seconds *= 1 - kMessageFactsShare;
   auto measured = measure(plan, [&](const Progress& now) { progress(now); });
-  if (measured.interrupted) return measured;
-  const auto begun = now_ns();
-  auto& found = measured.facts;
-  found =
-      measure_facts(facts, [&](const Fact& fact, int repetition) { progress(fact, repetition); });
-  for (auto& ratio : fact_ratios(message_fact_ratios(), found)) found.push_back(std::move(ratio));
-  measured.seconds += static_cast<double>(now_ns() - begun) / 1e9;
-  measured.interrupted = InterruptGuard::interrupted();
-  for (auto& line : facts_left_out(found)) measured.notes.push_back(std::move(line));
+  add_facts(measured, facts, message_fact_ratios(),
+            [&](const Fact& fact, int repetition) { progress(fact, repetition); });
   return measured;
 }
 

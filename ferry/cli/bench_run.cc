@@ -174,6 +174,18 @@ void ProgressLine::clear() const {
   if (on_terminal()) fmt::print(stderr, "\r\033[K");
 }
 
+void add_facts(Measurements& measured, const FactPlan& facts, const std::vector<FactRatio>& ratios,
+               const std::function<void(const Fact&, int)>& on_progress) {
+  if (measured.interrupted) return;
+  const auto begun = now_ns();
+  auto& found = measured.facts;
+  found = measure_facts(facts, on_progress);
+  for (auto& ratio : fact_ratios(ratios, found)) found.push_back(std::move(ratio));
+  measured.seconds += static_cast<double>(now_ns() - begun) / 1e9;
+  measured.interrupted = InterruptGuard::interrupted();
+  for (auto& line : facts_left_out(found)) measured.notes.push_back(std::move(line));
+}
+
 // Limits and peers alone are no answer, and that is better said before minutes are spent on them.
 Status need_a_provider(const std::vector<std::string>& providers) {
   std::string reasons;

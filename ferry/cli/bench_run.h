@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,10 @@ class ProgressLine {
   void operator()(const Fact& fact, int repetition) const;
   void clear() const;
 };
+
+// Measures the facts beside the rounds, unless those were interrupted, and what they make together.
+void add_facts(Measurements& measured, const FactPlan& facts, const std::vector<FactRatio>& ratios,
+               const std::function<void(const Fact&, int)>& on_progress);
 
 // kUnavailable unless one of the providers works here.
 Status need_a_provider(const std::vector<std::string>& providers);

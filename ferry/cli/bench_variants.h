@@ -24,6 +24,8 @@ struct Variant {
   // A program's file name; empty is the running program itself.
   std::string program = {};
   std::vector<std::string> args = {};
+  // NAME=VALUE, for its environment.
+  std::vector<std::string> settings = {};
   // How it waits; asked for in each run.
   Wait wait = Wait::kSpin;
   // It waits in its own way, whatever is asked for.

@@ -9,6 +9,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/cli/bench_fact.h"
+#include "ferry/cli/bench_grpc.h"
 #include "ferry/cli/bench_message.h"
 #include "ferry/cli/bench_models.h"
 #include "ferry/cli/bench_ps.h"
@@ -17,6 +18,7 @@
 #include "ferry/cli/bench_transfer.h"
 #include "ferry/cli/doctor.h"
 #include "ferry/cli/explain.h"
+#include "ferry/cli/grpc.h"
 #include "ferry/cli/mount.h"
 #include "ferry/cli/ps.h"
 #include "ferry/cli/run.h"
@@ -105,11 +107,13 @@ int run_command_line(int argc, const char* const* argv) {
   add_ps(app, exit_code);
   add_mount(app, exit_code);
   add_explain(app, exit_code);
+  add_grpc(app, exit_code);
   auto* bench = app.add_subcommand("bench", "Measure, beside the limits and the peers");
   bench->require_subcommand(1);
   add_bench_transfer(*bench, exit_code);
   add_bench_tensor(*bench, exit_code);
   add_bench_message(*bench, exit_code);
+  add_bench_grpc(*bench, exit_code);
   add_bench_models(*bench, exit_code);
   add_bench_ps(*bench, exit_code);
   add_bench_round(app, exit_code);

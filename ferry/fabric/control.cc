@@ -141,6 +141,8 @@ void Control::welcome_on_loop(Fd socket) {
 Status Control::admissible(const bootstrap::Hello& hello) const {
   if (shut_.load(std::memory_order_relaxed))
     return fail(Code::kUnavailable, "the device at {} is being closed", endpoint_);
+  if (hello.purpose == bootstrap::Purpose::kGuest)
+    return fail(Code::kInvalidArgument, "{} is a device, not the guest's own port", endpoint_);
   if (hello.purpose == bootstrap::Purpose::kControl && sessions() >= device_.options.max_sessions)
     return fail(Code::kResourceExhausted, "the device at {} has {} sessions, its max_sessions",
                 endpoint_, sessions());

@@ -83,6 +83,17 @@ Nanos Device::spin() const { return core_->options.spin; }
 
 void Device::wake_waiters() { core_->notify_loops(); }
 
+Result<int> Device::wait_descriptor() const {
+  if (core_->loops.size() != 1)
+    return fail(Code::kFailedPrecondition,
+                "a device with {} completion queues has no single descriptor to sleep on",
+                core_->loops.size());
+  return core_->loops[0]->descriptor();
+}
+bool Device::arm() { return core_->loops[0]->arm(); }
+void Device::disarm() { core_->loops[0]->disarm(); }
+void Device::take_in() { core_->loops[0]->take_in(); }
+
 int Device::progress() {
   int work = 0;
   for (auto& loop : core_->loops) work += loop->try_progress();

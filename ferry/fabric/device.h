@@ -91,6 +91,15 @@ class Device {
   // Makes every thread that waits on this device look at its condition once more: for conditions
   // that a thread of this process, and no peer, has changed. Costs system calls.
   void wake_waiters();
+  // For programs that sleep in a loop of their own: a descriptor that is readable when there is
+  // something to do here. It stays the device's. kFailedPrecondition with several completion
+  // queues. Before such a sleep, arm(), then look at the condition once more; false: something has
+  // come, look now. After it, disarm(); and take_in() if the descriptor is readable, which makes
+  // progress, and after which it is not until something more comes.
+  Result<int> wait_descriptor() const;
+  bool arm();
+  void disarm();
+  void take_in();
   // One bounded burst of progress on every completion queue, for programs with a loop of their own.
   int progress();
 

@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::uint64_t kEventCookie = ~std::uint64_t{0};
 constexpr std::int64_t kTickNs = 10'000'000;
-constexpr std::uint64_t kParkMs = 2;
+constexpr long kParkMs = 2;
+constexpr long kGuestMs = 20;
 constexpr int kIdleMs = 100;
 constexpr int kMostLingering = 1000;
 constexpr std::int64_t kAskNs = 100'000;
@@ -313,6 +314,25 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   wake_futex_sleepers();
 }
 
+bool Loop::arm() {
+  Bell& bell = *bell_.load(std::memory_order_relaxed);
+  guests_.fetch_add(1, std::memory_order_relaxed);
+  epoll_sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  bell.flag_sleepers.fetch_add(1, std::memory_order_seq_cst);
+  bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
+  if (nothing_to_do(false)) return true;
+  disarm();
+  return false;
+}
+
+void Loop::disarm() {
+  Bell& bell = *bell_.load(std::memory_order_relaxed);
+  bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  bell.flag_sleepers.fetch_sub(1, std::memory_order_relaxed);
+  epoll_sleepers_.fetch_sub(1, std::memory_order_relaxed);
+  guests_.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void Loop::wake_futex_sleepers() {
   if (futex_sleepers_.load(std::memory_order_seq_cst) == 0) return;
   generation_.fetch_add(1, std::memory_order_seq_cst);
@@ -371,21 +391,28 @@ void Loop::linger() {
   }
 }
 
+// A user thread makes the progress, as soon as it gets a core: stay out of its way, and look again
+// soon. A guest may be busy with other things for long: then what has come is seen to here, and the
+// guest is rung again.
+bool Loop::leave_to_users(std::uint32_t& users_before) {
+  auto users = users_.load(std::memory_order_relaxed);
+  const bool inside =
+      waiters_.load(std::memory_order_relaxed) != 0 || std::exchange(users_before, users) != users;
+  const bool guest = guests_.load(std::memory_order_relaxed) != 0;
+  if (!inside && !guest) return false;
+  timespec nap{0, (inside ? kParkMs : kGuestMs) * 1'000'000L};
+  ::nanosleep(&nap, nullptr);
+  if (!inside) wait_for_events(Nanos(0));
+  return true;
+}
+
 void Loop::poller() {
   ::prctl(PR_SET_NAME, name_.c_str());
   std::uint32_t users_before = users_.load(std::memory_order_relaxed);
   std::int64_t answered = 0;
   while (!stop_.load(std::memory_order_relaxed)) {
     tick(now_ns());
-    auto users = users_.load(std::memory_order_relaxed);
-    if (waiters_.load(std::memory_order_relaxed) != 0 ||
-        std::exchange(users_before, users) != users) {
-      // A user thread makes the progress, as soon as it gets a core: stay out of its way, and look
-      // again soon.
-      timespec nap{0, static_cast<long>(kParkMs * 1'000'000)};
-      ::nanosleep(&nap, nullptr);
-      continue;
-    }
+    if (leave_to_users(users_before)) continue;
     Bell& bell = *bell_.load(std::memory_order_relaxed);
     bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
     int work = 0;

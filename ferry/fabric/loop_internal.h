@@ -97,6 +97,15 @@ class Loop {
   bool wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode mode,
                   std::optional<Nanos> spin = {});
 
+  // For a thread that sleeps in an event loop of its own, with descriptor() in its set. arm() says
+  // that it is about to, makes a burst of progress, and is false if that found work: then nothing
+  // is armed. Until disarm() peers ring as for any sleeper, and the poller stays away. take_in() is
+  // for when the descriptor was readable: makes progress, and it is not until something comes.
+  int descriptor() const { return epoll_.get(); }
+  bool arm();
+  void disarm();
+  void take_in() { wait_for_events(Nanos(0), true); }
+
   // A user thread has just tried to make progress here: the poller stays away for a while.
   void note_user() {
     users_.store(users_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -133,6 +142,7 @@ class Loop {
  private:
   Loop() = default;
   void poller();
+  bool leave_to_users(std::uint32_t& users_before);
   void take_token() FERRY_ACQUIRE(token_) FERRY_NO_THREAD_SAFETY_ANALYSIS;
   int progress_holding_token();
   void tick_holding_token(std::int64_t now);
@@ -168,8 +178,9 @@ class Loop {
   std::atomic<std::int64_t> last_tick_seen_{0};
   Mutex watch_lock_;
   std::vector<std::unique_ptr<Watch>> watches_ FERRY_GUARDED_BY(watch_lock_);  // by fd
-  std::atomic<std::uint32_t> epoll_sleepers_{0};  // user threads inside epoll_wait (0 or 1)
+  std::atomic<std::uint32_t> epoll_sleepers_{0};  // inside epoll_wait: a user thread, a guest
   std::atomic<bool> sleeper_taken_{false};
+  std::atomic<std::uint32_t> guests_{0};  // that sleep elsewhere, on descriptor()
   std::atomic<std::uint32_t> futex_sleepers_{0};
   std::atomic<std::uint32_t> generation_{0};
   std::atomic<std::uint32_t> users_{0};    // goes up while user threads make progress here

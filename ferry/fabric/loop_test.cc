@@ -169,5 +169,44 @@ TEST_F(LoopTest, RemoteWriterWakesSleeperThroughTheBell) {
   loop_->use_bell(nullptr);
 }
 
+// A thread that sleeps in an epoll of its own, around the loop's descriptor, is woken as well.
+TEST_F(LoopTest, RemoteWriterWakesAGuestThroughTheDescriptor) {
+  auto memory = std::make_shared<Bell>();
+  Bell& bell = *memory;
+  loop_->use_bell(&bell, memory);
+  Fd outer(::epoll_create1(EPOLL_CLOEXEC));
+  epoll_event wanted{};
+  wanted.events = EPOLLIN | EPOLLET;
+  ASSERT_EQ(::epoll_ctl(outer.get(), EPOLL_CTL_ADD, loop_->descriptor(), &wanted), 0);
+  std::atomic<std::uint64_t> flag{0};
+  std::atomic<std::uint64_t> answer{0};
+  constexpr std::uint64_t kRounds = 2000;
+  std::thread writer([&] {
+    for (std::uint64_t i = 1; i <= kRounds; ++i) {
+      flag.store(i, std::memory_order_release);
+      light_fence();
+      if (bell.flag_sleepers.load(std::memory_order_relaxed) != 0) {
+        std::uint64_t one = 1;
+        EXPECT_EQ(::write(loop_->event_fd(), &one, sizeof one), 8);
+      }
+      while (answer.load() < i) std::this_thread::yield();
+    }
+  });
+  for (std::uint64_t i = 1; i <= kRounds; ++i) {
+    while (flag.load() < i) {
+      if (!loop_->arm()) continue;
+      epoll_event event{};
+      int count = flag.load() < i ? ::epoll_wait(outer.get(), &event, 1, 10'000) : 0;
+      loop_->disarm();
+      if (count > 0) loop_->take_in();
+      ASSERT_TRUE(count > 0 || flag.load() >= i) << "a wake was lost";
+    }
+    answer.store(i);
+  }
+  writer.join();
+  EXPECT_EQ(bell.flag_sleepers.load(), 0U);
+  loop_->use_bell(nullptr);
+}
+
 }  // namespace
 }  // namespace ferry::fabric

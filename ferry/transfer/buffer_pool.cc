@@ -37,6 +37,7 @@ Result<BufferPool::Buffer> BufferPool::take(std::uint64_t bytes) {
     fresh.region = FERRY_TRY(device_.allocate(capacity_for(bytes), fabric::Rights::kRead));
     if (reader_ != nullptr)
       fresh.remote = FERRY_TRY(device_.grant(fresh.region, fabric::Rights::kRead, *reader_));
+    if (everybody_) fresh.remote = FERRY_TRY(device_.grant(fresh.region, fabric::Rights::kRead));
     index = entries_.size();
     best = &entries_.emplace_back(std::move(fresh));
   }

@@ -14,9 +14,9 @@ namespace ferry::transfer {
 // Thread-safe.
 class BufferPool {
  public:
-  // `reader` gets the right to read every buffer; null: nobody does.
-  BufferPool(fabric::Device& device, const fabric::Channel* reader)
-      : device_(device), reader_(reader) {}
+  // `reader` gets the right to read every buffer; null: nobody does, or everybody.
+  BufferPool(fabric::Device& device, const fabric::Channel* reader, bool everybody = false)
+      : device_(device), reader_(reader), everybody_(everybody) {}
 
   struct Buffer {
     std::size_t index = 0;
@@ -35,6 +35,7 @@ class BufferPool {
   };
   fabric::Device& device_;
   const fabric::Channel* reader_;
+  const bool everybody_;
   Mutex lock_;
   std::deque<Entry> entries_ FERRY_GUARDED_BY(lock_);
 };

@@ -239,6 +239,8 @@ Error MailCore::closed_error() const {
 // mapped, can still be received.
 void MailCore::break_with(const Error& error) {
   if (broken_) return;
+  if (!taking_) take_batches();  // a send may be the first to see the end
+  if (broken_) return;
   broken_ = error;
   is_broken_.store(true, std::memory_order_release);
   while (!queue_.empty()) {

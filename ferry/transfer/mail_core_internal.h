@@ -25,8 +25,9 @@ struct MailOutgoing {
   Deadline deadline;
   std::uint64_t bytes = 0;
   bool large = false;
-  Announcement announcement;            // of a large one
-  std::vector<std::size_t> buffers;     // of the pool: one share of each
+  Announcement announcement;         // of a large one
+  std::vector<std::size_t> buffers;  // of the pool: one share of each
+  std::vector<std::size_t> room_buffers;
   std::vector<fabric::Region> regions;  // registered for this send
   std::optional<Error> error;
   std::uint64_t cost = 0;  // of the bytes that may be kept for sends
@@ -284,6 +285,7 @@ class MailCore {
   Result<BufferPool::Buffer> share_new(std::uint64_t bytes, MailOutgoing* out) FERRY_EXCLUDES(lock);
   void share_all(MailOutgoing& out) FERRY_REQUIRES(lock);
   Shared* shared_at(std::span<const std::byte> bytes) FERRY_REQUIRES(lock);
+  std::optional<RoomMemory::Found> find_in_room(std::span<const std::byte> part);
   void unshare(std::size_t index) FERRY_REQUIRES(lock);
 
   // mail_incoming.cc
@@ -407,6 +409,7 @@ class MailCore {
   std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);  // an announcement, out of reach
   std::unordered_map<std::uint64_t, std::span<std::byte>> maps_by_key_ FERRY_GUARDED_BY(lock);
 
+  bool taking_ FERRY_GUARDED_BY(lock) = false;  // batches, right now
   std::optional<Error> broken_ FERRY_GUARDED_BY(lock);
   MailStats stats_ FERRY_GUARDED_BY(lock);
   bool changed_ FERRY_GUARDED_BY(lock) = false;  // something that others may wait for

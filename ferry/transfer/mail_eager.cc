@@ -131,16 +131,17 @@ void MailCore::check_writes() {
 }
 
 void MailCore::take_batches() {
+  taking_ = true;
+  Status taken;
   for (;;) {
     auto arrived = landing_.arrived();
-    if (arrived && !*arrived) return;
-    auto taken = arrived ? take_batch() : Status(tl::unexpected<Error>(arrived.error()));
+    if (arrived && !*arrived) break;
+    taken = arrived ? take_batch() : Status(tl::unexpected<Error>(arrived.error()));
     watch_landing();
-    if (!taken) {
-      break_with(taken.error());
-      return;
-    }
+    if (!taken) break;
   }
+  if (!taken) break_with(taken.error());
+  taking_ = false;
 }
 
 Status MailCore::take_batch() {

@@ -9,10 +9,12 @@ namespace ferry::transfer {
 // The parts that lie in buffers of ours keep those from being used anew.
 void MailCore::share_all(MailOutgoing& out) {
   for (const auto& part : out.parts) {
-    auto* found = shared_at(part);
-    if (found == nullptr) continue;
-    ++found->shares;
-    out.buffers.push_back(found->buffer.index);
+    if (auto* found = shared_at(part)) {
+      ++found->shares;
+      out.buffers.push_back(found->buffer.index);
+    } else if (const auto index = room_.shared().share(part)) {
+      out.room_buffers.push_back(*index);
+    }
   }
 }
 
@@ -81,6 +83,13 @@ void MailCore::drop_buffer(std::size_t index) {
   unshare(index);
 }
 
+// Small parts are as well copied: a piece of their own costs more.
+std::optional<RoomMemory::Found> MailCore::find_in_room(std::span<const std::byte> part) {
+  constexpr std::size_t kWorthAPiece = 32 << 10;
+  if (part.size() < kWorthAPiece) return std::nullopt;
+  return room_.shared().find(part);
+}
+
 // How each part gets to where the peer can read it. Neighbours that are copied are one piece.
 std::vector<MailCore::Place> MailCore::find_places(MailParts parts) {
   std::vector<Place> places(parts.size());
@@ -92,6 +101,10 @@ std::vector<MailCore::Place> MailCore::find_places(MailParts parts) {
       places[i].how = Place::How::kShared;
       places[i].remote = found->buffer.remote;
       places[i].offset = static_cast<std::uint64_t>(part.data() - found->buffer.bytes.data());
+    } else if (const auto room = find_in_room(part)) {
+      places[i].how = Place::How::kShared;
+      places[i].remote = room->remote;
+      places[i].offset = room->offset;
     } else if (part.size() > tuning_.copy_up_to) {
       places[i].how = Place::How::kRegister;
     }

@@ -172,6 +172,8 @@ void MailCore::recycle_if_over(MailOutgoing& out) {
   if (out.on_wire || !out.ended.load(std::memory_order_relaxed)) return;
   for (auto index : out.buffers) unshare(index);
   out.buffers.clear();
+  for (auto index : out.room_buffers) room_.shared().unshare(index);
+  out.room_buffers.clear();
   auto cost = std::exchange(out.cost, 0);
   kept_bytes_.fetch_sub(cost, std::memory_order_relaxed);
   changed_ = changed_ || cost != 0;

@@ -9,6 +9,7 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/transfer/mailbox.h"
+#include "ferry/transfer/room_memory_internal.h"
 
 namespace ferry::transfer {
 
@@ -18,9 +19,10 @@ namespace ferry::transfer {
 class RoomCore {
  public:
   RoomCore(fabric::Device& device, const MailRoomOptions& options)
-      : device_(device), options_(options) {}
+      : device_(device), options_(options), shared_(device, options.shared_bytes) {}
 
   fabric::Device& device() { return device_; }
+  RoomMemory& shared() { return shared_; }
   const MailRoomOptions& options() const { return options_; }
 
   struct Buffer {
@@ -83,6 +85,7 @@ class RoomCore {
 
   fabric::Device& device_;
   const MailRoomOptions options_;
+  RoomMemory shared_;
   mutable Mutex memory_lock_;
   std::vector<Entry> entries_ FERRY_GUARDED_BY(memory_lock_);
   std::uint64_t busy_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;

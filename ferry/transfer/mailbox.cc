@@ -19,6 +19,16 @@ MailRoom::MailRoom(MailRoom&&) noexcept = default;
 MailRoom& MailRoom::operator=(MailRoom&&) noexcept = default;
 MailRoom::~MailRoom() = default;
 
+Result<RoomBuffer> MailRoom::allocate(std::uint64_t bytes) {
+  const auto buffer = FERRY_TRY(core_->shared().take(bytes));
+  return RoomBuffer(core_.get(), buffer.index, buffer.bytes.first(bytes));
+}
+
+void RoomBuffer::reset() {
+  if (auto* core = std::exchange(core_, nullptr)) core->shared().unshare(index_);
+  bytes_ = {};
+}
+
 std::uint64_t MailRoom::bytes_in_use() const { return core_->in_use(); }
 
 Result<std::size_t> MailRoom::wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
@@ -108,6 +118,7 @@ Result<std::optional<Message>> Mailbox::poll() {
   return std::optional<Message>(Message(core_.get(), parcel));
 }
 
+bool Mailbox::eventful() const { return core_->ready() || core_->eventful(); }
 MailStats Mailbox::stats() const { return core_->stats(); }
 const Tuning& Mailbox::tuning() const { return core_->tuning(); }
 

@@ -33,6 +33,8 @@ struct MailRoomOptions {
   // Most bytes of large messages that lie here at once, over all mailboxes. One message that is
   // larger is let in alone.
   std::uint64_t budget_bytes = std::uint64_t{256} << 20;
+  // Most bytes that allocate() of the room gives out.
+  std::uint64_t shared_bytes = std::uint64_t{256} << 20;
   TuningUse tuning = TuningUse::kMeasure;
   // Where results are kept; empty: TuningCache::default_folder(). Without a folder, kOff.
   std::string tuning_folder{};
@@ -190,6 +192,37 @@ class MailBuffer {
   std::span<std::byte> bytes_;
 };
 
+// The same for messages to any peer of the device, over any mailbox of the room, which it must not
+// outlive. All peers of the device may read it.
+class RoomBuffer {
+ public:
+  RoomBuffer() = default;
+  RoomBuffer(RoomBuffer&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), index_(other.index_), bytes_(other.bytes_) {}
+  RoomBuffer& operator=(RoomBuffer&& other) noexcept {
+    if (this != &other) {
+      reset();
+      core_ = std::exchange(other.core_, nullptr);
+      index_ = other.index_;
+      bytes_ = other.bytes_;
+    }
+    return *this;
+  }
+  ~RoomBuffer() { reset(); }
+
+  std::span<std::byte> bytes() const { return bytes_; }
+  void reset();
+  explicit operator bool() const { return core_ != nullptr; }
+
+ private:
+  friend class MailRoom;
+  RoomBuffer(RoomCore* core, std::size_t index, std::span<std::byte> bytes)
+      : core_(core), index_(index), bytes_(bytes) {}
+  RoomCore* core_ = nullptr;
+  std::size_t index_ = 0;
+  std::span<std::byte> bytes_;
+};
+
 // The receive memory that all mailboxes of a device share, with a budget that does not depend on
 // their number; and the wait for any of them. Thread-safe. Must outlive its mailboxes, and not its
 // device, which stays where it is.
@@ -205,6 +238,9 @@ class MailRoom {
   // kDeadlineExceeded if none comes.
   Result<std::size_t> wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
                                fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
+  // Registered memory for messages to any peer. kResourceExhausted if that would exceed
+  // MailRoomOptions::shared_bytes, or what the device has.
+  Result<RoomBuffer> allocate(std::uint64_t bytes);
   // Bytes of receive buffers that messages lie in now.
   std::uint64_t bytes_in_use() const;
 
@@ -266,6 +302,9 @@ class Mailbox {
   // The next message if it is there. Never blocks.
   Result<std::optional<Message>> poll();
 
+  // Whether poll() or the end of a send may have something new: lock-free, and cheap enough to ask
+  // of many mailboxes at each turn of a loop.
+  bool eventful() const;
   MailStats stats() const;
   // What is in effect.
   const Tuning& tuning() const;

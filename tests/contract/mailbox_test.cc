@@ -57,6 +57,56 @@ TEST_P(MailWays, EverySizeFromRegisteredMemory) {
   EXPECT_EQ(at_b().stats().reads > 0, !maps);
 }
 
+// One buffer, sent to several peers' mailboxes from memory that is of none of them.
+TEST_P(MailWays, EverySizeFromMemoryOfTheRoom) {
+  auto mode = GetParam();
+  open();
+  MailboxOptions options{.eager_threshold = 8192, .spins = mode == WaitMode::kSpin};
+  open_mail(options, options);
+  for (std::size_t bytes : {1UL, 4096UL, 65'537UL, 9 * kMiB + 8}) {
+    std::thread other([&] {
+      for (std::uint64_t i = 1; i <= 5; ++i) {
+        auto buffer = must(room_a().allocate(bytes));
+        stamp(buffer.bytes(), i);
+        must(at_a().send_and_wait(buffer.bytes(), soon(), mode));
+      }
+    });
+    for (std::uint64_t i = 1; i <= 5 && !HasFailure(); ++i) expect_next(at_b(), bytes, i, mode);
+    other.join();
+    ASSERT_FALSE(HasFailure()) << bytes;
+  }
+  EXPECT_EQ(at_a().stats().copies, 0U);
+  EXPECT_EQ(at_a().stats().registered, 0U);
+  bool maps = ab().capabilities().maps_peer;
+  EXPECT_EQ(at_b().stats().in_place, maps ? 10U : 0U);
+}
+
+// Its bytes stay until the receiver has let go of them, whatever the sender does.
+TEST_F(Mailboxes, MemoryOfTheRoomIsNotUsedAnewTooEarly) {
+  open();
+  open_mail();
+  constexpr std::size_t kBytes = 300'000;
+  std::vector<Message> held;
+  for (std::uint64_t i = 1; i <= 4; ++i) {
+    auto buffer = must(room_a().allocate(kBytes));
+    stamp(buffer.bytes(), i);
+    auto sending = at_a().send(buffer.bytes(), soon());
+    buffer.reset();
+    held.push_back(must(at_b().receive(soon())));
+    must(sending.wait());
+  }
+  for (std::uint64_t i = 1; i <= 4; ++i) expect_stamped(held[i - 1], kBytes, i);
+}
+
+TEST_F(Mailboxes, MemoryOfTheRoomIsBounded) {
+  open();
+  open_mail();
+  auto most = must(room_a().allocate(256 * kMiB - 1000));
+  EXPECT_EQ(room_a().allocate(2000).error().code(), Code::kResourceExhausted);
+  most.reset();
+  EXPECT_TRUE(room_a().allocate(2000));
+}
+
 std::string mail_way_name(const ::testing::TestParamInfo<WaitMode>& info) {
   return info.param == WaitMode::kSpin    ? "Spinning"
          : info.param == WaitMode::kSleep ? "Sleeping"

@@ -1,0 +1,98 @@
+#include "ferry/cli/grpc.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "ferry/cli/bench_run.h"
+#include "ferry/cli/command_line.h"
+
+namespace ferry::cli {
+namespace {
+
+constexpr const char* kPluginFile = "libferry_grpc.so";
+
+struct GrpcFlags {
+  std::vector<std::string> words;
+  std::string provider;
+  std::string listen;
+  std::string secret_file;
+  std::string stats;
+  double spin_us = 0;
+};
+
+void set_if(const char* name, const std::string& value) {
+  if (!value.empty()) setenv(name, value.c_str(), 1);
+}
+
+// Does not return if the program was started.
+Status run_with_plugin(const GrpcFlags& flags) {
+  const auto setting = preload_setting(FERRY_TRY(grpc_plugin_path()));
+  setenv("LD_PRELOAD", setting.substr(setting.find('=') + 1).c_str(), 1);
+  set_if("FERRY_GRPC_PROVIDER", flags.provider);
+  set_if("FERRY_GRPC_LISTEN", flags.listen);
+  set_if("FERRY_SECRET_FILE", flags.secret_file);
+  set_if("FERRY_GRPC_STATS", flags.stats);
+  if (flags.spin_us > 0) set_if("FERRY_GRPC_SPIN_US", fmt::format("{}", flags.spin_us));
+  std::vector<char*> argv;
+  for (const auto& word : flags.words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  return fail_errno(errno, "cannot run {}", flags.words[0]);
+}
+
+}  // namespace
+
+Result<std::string> grpc_plugin_path() {
+  const auto self = FERRY_TRY(running_program());
+  const auto top = std::filesystem::path(self).parent_path().parent_path();
+  for (const char* folder : {"lib", FERRY_LIBDIR}) {
+    const auto path = top / folder / kPluginFile;
+    if (::access(path.c_str(), R_OK) == 0) return path.string();
+  }
+  return fail(Code::kNotFound,
+              "{} is not in {}/lib: apt install libgrpc++-dev (1.51.1), then build again",
+              kPluginFile, top.string());
+}
+
+std::string preload_setting(const std::string& library) {
+  const char* others = std::getenv("LD_PRELOAD");
+  const bool any = others != nullptr && *others != '\0';
+  return fmt::format("LD_PRELOAD={}{}{}", library, any ? ":" : "", any ? others : "");
+}
+
+void add_grpc(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<GrpcFlags>();
+  auto* command = app.add_subcommand(
+      "grpc", "Run a program that uses gRPC over Tensorferry: ferry grpc -- PROGRAM ARGS");
+  command->add_option("--provider", flags->provider, "shm, tcp, verbs or auto (auto)");
+  command->add_option("--listen", flags->listen,
+                      "Address at which peers on other hosts reach this process (where the first "
+                      "one has reached it)");
+  command->add_option("--secret-file", flags->secret_file,
+                      "File with the cluster's secret (or FERRY_SECRET in the environment); "
+                      "without one, only processes of this user on this host");
+  command->add_option(
+      "--stats", flags->stats,
+      "What went over each connection, at the end: 1 for standard error, or a file");
+  command->add_option("--spin", flags->spin_us, "Microseconds to look before a thread sleeps (0)")
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_option("program", flags->words, "The program and its arguments")->required();
+  command->footer(
+      "Peers without the plug-in, and those that do not know the secret, are talked to over TCP, "
+      "as "
+      "ever.\n"
+      "FERRY_GRPC=off leaves gRPC alone; FERRY_LOG=info says which connection takes which path.");
+  command->callback([flags, &exit_code] {
+    const auto status = run_with_plugin(*flags);
+    fmt::print(stderr, "ferry grpc: {}\n", status.error().message());
+    exit_code = kCannotRun;
+  });
+}
+
+}  // namespace ferry::cli

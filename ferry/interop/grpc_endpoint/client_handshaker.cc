@@ -1,0 +1,174 @@
+#include <map>
+#include <string>
+
+#include "ferry/base/log.h"
+#include "ferry/base/spin.h"
+#include "ferry/interop/grpc_endpoint/endpoint_internal.h"
+#include "ferry/interop/grpc_endpoint/handshakers_internal.h"
+#include "ferry/interop/grpc_endpoint/hub_internal.h"
+
+namespace ferry::interop {
+
+namespace {
+
+// For the answer of a server that may not know the plug-in, and the link after it.
+constexpr auto kDialLimit = std::chrono::seconds(2);
+// A server without the plug-in is not asked again for so long.
+constexpr auto kRemember = std::chrono::seconds(10);
+constexpr const char* kProxyArgument = "grpc.http_connect_server";
+
+// Servers that were asked in vain. Thread-safe.
+class PlainServers {
+ public:
+  bool known(const SocketAddress& server) {
+    LockGuard<Mutex> guard(lock_);
+    auto found = until_.find(server);
+    if (found == until_.end()) return false;
+    if (now_ns() < found->second) return true;
+    until_.erase(found);
+    return false;
+  }
+  void note(const SocketAddress& server) {
+    LockGuard<Mutex> guard(lock_);
+    until_[server] = Deadline::after(kRemember).ns();
+  }
+
+ private:
+  Mutex lock_;
+  std::map<SocketAddress, std::int64_t> until_ FERRY_GUARDED_BY(lock_);
+};
+
+PlainServers& plain_servers() {
+  static auto* const servers = new PlainServers;
+  return *servers;
+}
+
+// Asks the server, on a connection beside gRPC's own, whether it has the plug-in. If so, that
+// connection takes the place of gRPC's; if not, gRPC's has seen nothing.
+class ClientHandshaker final : public grpc_core::Handshaker {
+ public:
+  explicit ClientHandshaker(grpc_pollset_set* interested) : interested_(interested) {}
+  const char* name() const override { return "tensorferry"; }
+
+  void DoHandshake(grpc_tcp_server_acceptor*, grpc_closure* done,
+                   grpc_core::HandshakerArgs* args) override {
+    auto server = wanted(*args);
+    if (!server) {
+      finish_handshake(done, absl::OkStatus());
+      return;
+    }
+    {
+      LockGuard<Mutex> guard(lock_);
+      done_ = done;
+      args_ = args;
+    }
+    auto& hub = Hub::get();
+    hub.attach();
+    hub.watch(interested_, true);
+    ref();
+    hub.aside([this, &hub, server = *std::move(server)] {
+      auto dialled = hub.dial(server, Deadline::after(hub.scaled(kDialLimit)));
+      if (!dialled) plain_servers().note(server);
+      auto shared = std::make_shared<Result<Dialled>>(std::move(dialled));
+      hub.post([this, shared] {
+        settle(std::move(*shared));
+        unref();
+      });
+    });
+  }
+
+  void Shutdown(absl::Status why) override {
+    LockGuard<Mutex> guard(lock_);
+    if (done_ == nullptr) return;
+    auto remains = HandshakeRemains::take(*args_);
+    grpc_endpoint_shutdown(remains.endpoint, why);
+    remains.destroy();
+    finish_handshake(std::exchange(done_, nullptr), why);
+    leave_hub();
+  }
+
+ private:
+  // The server's address, if it is to be asked.
+  static std::optional<SocketAddress> wanted(const grpc_core::HandshakerArgs& args) {
+    const bool off = args.args.GetInt(kEnableArgument).value_or(1) == 0;
+    if (off || args.endpoint == nullptr || args.args.Contains(kProxyArgument)) return {};
+    const int fd = grpc_endpoint_get_fd(args.endpoint);
+    if (fd < 0) return {};
+    auto server = SocketAddress::of_peer(fd);
+    if (!server || plain_servers().known(*server) || !Hub::get().open("")) return {};
+    return *std::move(server);
+  }
+
+  void settle(Result<Dialled> dialled) {
+    LockGuard<Mutex> guard(lock_);
+    if (done_ == nullptr) return;
+    if (dialled) {
+      replace(*std::move(dialled));
+    } else {
+      logger().info("gRPC's connection to {} stays on TCP: {}", peer_text(),
+                    dialled.error().to_string());
+    }
+    finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
+    leave_hub();
+  }
+
+  void leave_hub() const {
+    auto& hub = Hub::get();
+    hub.watch(interested_, false);
+    hub.detach();
+  }
+
+  std::string peer_text() const FERRY_REQUIRES(lock_) {
+    return std::string(grpc_endpoint_get_peer(args_->endpoint));
+  }
+
+  void replace(Dialled dialled) FERRY_REQUIRES(lock_) {
+    auto* plain = args_->endpoint;
+    FerryEndpoint::Names names{peer_text(), std::string(grpc_endpoint_get_local_address(plain))};
+    args_->endpoint = FerryEndpoint::make(
+        std::move(dialled.link), Wire::watch(std::move(dialled.wire)), nullptr, std::move(names));
+    // gRPC takes the endpoint out of the set that it was put into for the handshake.
+    args_->endpoint->vtable->add_to_pollset_set(args_->endpoint, interested_);
+    grpc_endpoint_delete_from_pollset_set(plain, interested_);
+    grpc_endpoint_shutdown(plain, absl::CancelledError("another connection is used"));
+    grpc_endpoint_destroy(plain);
+  }
+
+  grpc_pollset_set* const interested_;
+  Mutex lock_;
+  grpc_closure* done_ FERRY_GUARDED_BY(lock_) = nullptr;  // null: not begun, or over
+  grpc_core::HandshakerArgs* args_ FERRY_GUARDED_BY(lock_) = nullptr;
+};
+
+class ClientFactory final : public grpc_core::HandshakerFactory {
+ public:
+  void AddHandshakers(const grpc_core::ChannelArgs&, grpc_pollset_set* interested,
+                      grpc_core::HandshakeManager* manager) override {
+    manager->Add(grpc_core::RefCountedPtr<grpc_core::Handshaker>(new ClientHandshaker(interested)));
+  }
+  HandshakerPriority Priority() override { return HandshakerPriority::kReadAheadSecurity; }
+};
+
+}  // namespace
+
+std::unique_ptr<grpc_core::HandshakerFactory> client_factory() {
+  return std::make_unique<ClientFactory>();
+}
+
+HandshakeRemains HandshakeRemains::take(grpc_core::HandshakerArgs& args) {
+  HandshakeRemains remains{std::exchange(args.endpoint, nullptr),
+                           std::exchange(args.read_buffer, nullptr)};
+  args.args = grpc_core::ChannelArgs();
+  return remains;
+}
+
+void HandshakeRemains::destroy() {
+  if (endpoint != nullptr) grpc_endpoint_destroy(endpoint);
+  if (read_buffer != nullptr) {
+    grpc_slice_buffer_destroy(read_buffer);
+    gpr_free(read_buffer);
+  }
+  *this = {};
+}
+
+}  // namespace ferry::interop

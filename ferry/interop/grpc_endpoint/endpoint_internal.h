@@ -1,0 +1,98 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ferry/base/thread_annotations.h"
+#include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/link_internal.h"
+#include "ferry/interop/grpc_endpoint/wire_internal.h"
+
+namespace ferry::interop {
+
+// gRPC's end of a connection whose bytes go over a mailbox. The TCP connection on which it was
+// agreed upon carries none: that it lives says that the peer lives.
+//
+// One write of gRPC's is one message (several if it has very many slices), whose slices are held
+// until the peer has it. A read gets what messages there are: small ones copied into one slice,
+// large ones where they lie, until so much is lent that the peer may run out of memory.
+//
+// Thread-safe. All but report() runs on threads of gRPC's, in an ExecCtx.
+class FerryEndpoint final : public grpc_endpoint,
+                            public std::enable_shared_from_this<FerryEndpoint> {
+ public:
+  // How long after the end of the connection messages may still come, where the peer's memory is
+  // not mapped here.
+  static constexpr auto kDrain = std::chrono::seconds(2);
+
+  struct Names {
+    std::string peer;
+    std::string local;
+  };
+  // Keeps the hub attached. `under` is the server's own endpoint of the connection, or null; it is
+  // destroyed with this one.
+  static grpc_endpoint* make(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire,
+                             grpc_endpoint* under, Names names);
+  ~FerryEndpoint();
+
+  // Something may have come, or a write may have ended.
+  void pump();
+  // Whether pump() would find that gRPC waits for it. Any thread.
+  bool has_news() const {
+    const bool waits =
+        reading_.load(std::memory_order_relaxed) || writing_.load(std::memory_order_relaxed);
+    return waits && link_->mailbox().eventful();
+  }
+  bool maps() const { return link_->maps(); }
+  std::string report() const { return link_->report(); }
+
+ private:
+  static const grpc_endpoint_vtable kVtable;
+  FerryEndpoint(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire, grpc_endpoint* under,
+                Names names);
+  static FerryEndpoint& of(grpc_endpoint* endpoint) {
+    return *static_cast<FerryEndpoint*>(endpoint);
+  }
+
+  void read(grpc_slice_buffer* into, grpc_closure* done);
+  void write(grpc_slice_buffer* from, grpc_closure* done);
+  void shutdown(const absl::Status& why);
+  void destroy();
+  void wire_down(bool stray);
+
+  void fill() FERRY_REQUIRES(lock_);
+  bool take(transfer::Message message) FERRY_REQUIRES(lock_);
+  void lend(transfer::Message message) FERRY_REQUIRES(lock_);
+  void copy(const transfer::Message& message) FERRY_REQUIRES(lock_);
+  void push() FERRY_REQUIRES(lock_);
+  bool send_next() FERRY_REQUIRES(lock_);
+  void end(const absl::Status& why) FERRY_REQUIRES(lock_);
+  void end(const Error& error) FERRY_REQUIRES(lock_);
+  void finish_read(const absl::Status& status) FERRY_REQUIRES(lock_);
+  void finish_write(const absl::Status& status) FERRY_REQUIRES(lock_);
+
+  const std::shared_ptr<Link> link_;
+  const std::shared_ptr<Wire> wire_;
+  grpc_endpoint* const under_;
+  const Names names_;
+  std::shared_ptr<FerryEndpoint> grpcs_;  // share, until destroy()
+
+  Mutex lock_;
+  bool ended_ FERRY_GUARDED_BY(lock_) = false;
+  absl::Status why_ FERRY_GUARDED_BY(lock_);
+  std::int64_t drained_at_ FERRY_GUARDED_BY(lock_) = 0;  // 0: the connection lives
+
+  grpc_slice_buffer* into_ FERRY_GUARDED_BY(lock_) = nullptr;
+  grpc_closure* read_done_ FERRY_GUARDED_BY(lock_) = nullptr;
+  std::atomic<bool> reading_{false};
+
+  grpc_slice_buffer held_ FERRY_GUARDED_BY(lock_);  // of the write under way
+  std::size_t next_slice_ FERRY_GUARDED_BY(lock_) = 0;
+  std::vector<transfer::Sending> sends_ FERRY_GUARDED_BY(lock_);
+  std::vector<std::span<const std::byte>> parts_ FERRY_GUARDED_BY(lock_);
+  grpc_closure* write_done_ FERRY_GUARDED_BY(lock_) = nullptr;
+  std::atomic<bool> writing_{false};
+};
+
+}  // namespace ferry::interop

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <memory>
+
+#include "ferry/interop/grpc_endpoint/abi_internal.h"
+
+namespace ferry::interop {
+
+// What gRPC asks for each new connection, after TCP and before TLS: whether the plug-in takes part.
+std::unique_ptr<grpc_core::HandshakerFactory> client_factory();
+std::unique_ptr<grpc_core::HandshakerFactory> server_factory();
+
+// The same for both sides: ends the handshake.
+inline void finish_handshake(grpc_closure* done, const absl::Status& status) {
+  grpc_core::ExecCtx::Run(grpc_core::DebugLocation(), done, status);
+}
+
+// A handshake that has failed or was given up: gRPC is left without endpoint and buffer, and
+// whoever took them destroys them.
+struct HandshakeRemains {
+  grpc_endpoint* endpoint = nullptr;
+  grpc_slice_buffer* read_buffer = nullptr;
+
+  static HandshakeRemains take(grpc_core::HandshakerArgs& args);
+  void destroy();
+};
+
+}  // namespace ferry::interop

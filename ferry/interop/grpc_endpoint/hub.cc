@@ -1,0 +1,269 @@
+#include <pthread.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "ferry/base/log.h"
+#include "ferry/base/spin.h"
+#include "ferry/interop/grpc_endpoint/endpoint_internal.h"
+#include "ferry/interop/grpc_endpoint/hub_internal.h"
+
+namespace ferry::interop {
+
+namespace {
+
+constexpr std::size_t kHubArena = std::size_t{4} << 20;
+// A process that is stopped for a while keeps its connections, as it does over TCP.
+constexpr double kHubPatience = 10;
+constexpr std::uint32_t kMostLanes = 1 << 20;
+constexpr auto kDrainTurn = std::chrono::milliseconds(20);
+
+fabric::Options device_options(const PluginOptions& options, const SecretSource& secret,
+                               const std::string& reached_at) {
+  fabric::Options made;
+  made.provider = options.provider;
+  made.secret = secret.text;
+  made.secret_file = secret.file;
+  if (!reached_at.empty()) made.listen = reached_at;
+  if (!options.listen.empty()) made.listen = options.listen;
+  made.arena_bytes = kHubArena;
+  made.patience = kHubPatience * options.patience;
+  made.max_lanes_per_peer = kMostLanes;
+  return made;
+}
+
+// An epoll of its own around the device's descriptor: gRPC closes what it watches, and an epoll
+// that has seen a duplicate knows it for as long as the original is open.
+int wrap_descriptor(int descriptor) {
+  const int wrapper = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (wrapper < 0 || ::epoll_ctl(wrapper, EPOLL_CTL_ADD, descriptor, &event) != 0)
+    logger().error("gRPC's threads cannot be woken: {}", text_of_errno(errno));
+  return wrapper;
+}
+
+}  // namespace
+
+Hub& Hub::get() {
+  static Hub* const hub = new Hub;  // outlives every thread
+  return *hub;
+}
+
+Status Hub::open(const std::string& reached_at) {
+  LockGuard<Mutex> guard(lock_);
+  if (!opened_) {
+    opened_ = open_now(reached_at);
+    if (!*opened_)
+      logger().warn("gRPC stays on TCP in this process: {}", opened_->error().to_string());
+  }
+  return *opened_;
+}
+
+Status Hub::open_now(const std::string& reached_at) {
+  const auto& options = PluginOptions::get();
+  const auto source = FERRY_TRY(SecretSource::find(options));
+  secret_.emplace(FERRY_TRY(source.read()));
+  device_.emplace(FERRY_TRY(fabric::Device::open(device_options(options, source, reached_at))));
+  FERRY_TRY(device_->wait_descriptor());
+  transfer::MailRoomOptions room;
+  room.tuning = transfer::TuningUse::kCached;
+  room_.emplace(FERRY_TRY(transfer::MailRoom::open(*device_, room)));
+  ::pthread_atfork(nullptr, nullptr, [] { Hub::get().disown(); });
+  return {};
+}
+
+// The lock may be held by a thread that the child does not have.
+void Hub::disown() {
+  new (&lock_) Mutex;
+  LockGuard<Mutex> guard(lock_);
+  opened_ = fail(Code::kFailedPrecondition, "the process was forked after gRPC was used");
+}
+
+void Hub::attach() {
+  LockGuard<Mutex> guard(bell_lock_);
+  if (attached_++ != 0) return;
+  bell_ = new Doorbell;  // deleted when gRPC has told that it is shut down
+  bell_->hub = this;
+  const int descriptor = wrap_descriptor(*device_->wait_descriptor());
+  our_descriptor_.store(descriptor);
+  bell_->fd = grpc_fd_create(descriptor, "tensorferry", false);
+  our_descriptor_.store(-1);
+  bell_->rung.cb = &Hub::rung;
+  bell_->rung.cb_arg = bell_;
+  belled_.store(true, std::memory_order_seq_cst);
+  grpc_fd_notify_on_read(bell_->fd, &bell_->rung);
+  grpc_fd_set_readable(bell_->fd);  // looks around, and arms if nobody else does
+}
+
+void Hub::detach() {
+  {
+    LockGuard<Mutex> guard(bell_lock_);
+    if (--attached_ != 0) return;
+    belled_.store(false, std::memory_order_relaxed);
+    grpc_fd_shutdown(std::exchange(bell_, nullptr)->fd,
+                     absl::CancelledError("no connection is left"));
+  }
+  run_tasks();
+}
+
+void Hub::watch(grpc_pollset* pollset) {
+  LockGuard<Mutex> guard(bell_lock_);
+  grpc_pollset_add_fd(pollset, bell_->fd);
+}
+
+void Hub::watch(grpc_pollset_set* set, bool on) {
+  LockGuard<Mutex> guard(bell_lock_);
+  if (on) {
+    grpc_pollset_set_add_fd(set, bell_->fd);
+  } else {
+    grpc_pollset_set_del_fd(set, bell_->fd);
+  }
+}
+
+void Hub::rung(void* doorbell, absl::Status status) {
+  auto* bell = static_cast<Doorbell*>(doorbell);
+  auto& hub = *bell->hub;
+  if (status.ok()) {
+    hub.on_rung(*bell);
+    return;
+  }
+  {
+    LockGuard<Mutex> guard(hub.arm_lock_);
+    if (!hub.hooked_.load() && std::exchange(hub.armed_, false)) hub.device_->disarm();
+  }
+  grpc_fd_orphan(bell->fd, nullptr, nullptr, "no connection is left");
+  delete bell;
+}
+
+// What comes after the arming rings, what came before is looked for here. With the hook it is the
+// thread that sleeps next that arms, and looks; but one may sleep since before there was a bell.
+void Hub::on_rung(Doorbell& bell) {
+  pumping_.store(true, std::memory_order_seq_cst);
+  const bool hooked = hooked_.load(std::memory_order_relaxed);
+  if (!hooked || somebody_waits_plain()) {
+    LockGuard<Mutex> guard(arm_lock_);
+    if (std::exchange(armed_, false)) device_->disarm();
+    device_->take_in();
+    while (!device_->arm()) continue;
+    armed_ = true;
+  } else if (rung_.exchange(false)) {
+    device_->take_in();
+  }
+  pump();
+  pumping_.store(false, std::memory_order_seq_cst);
+  grpc_fd_notify_on_read(bell.fd, &bell.rung);
+  if (hooked && news()) tell_grpc();
+}
+
+void Hub::pump() {
+  run_tasks();
+  std::shared_ptr<const Endpoints> endpoints;
+  {
+    LockGuard<SpinLock> guard(list_lock_);
+    endpoints = endpoints_;
+  }
+  for (const auto& endpoint : *endpoints) endpoint->pump();
+}
+
+void Hub::run_tasks() {
+  std::vector<std::function<void()>> tasks;
+  {
+    LockGuard<SpinLock> guard(list_lock_);
+    tasks.swap(tasks_);
+  }
+  for (auto& task : tasks) task();
+}
+
+void Hub::add(const std::shared_ptr<FerryEndpoint>& endpoint) {
+  LockGuard<SpinLock> guard(list_lock_);
+  if (!endpoint->maps()) unmapped_.fetch_add(1);
+  auto more = std::make_shared<Endpoints>(*endpoints_);
+  more->push_back(endpoint);
+  endpoints_ = std::move(more);
+}
+
+void Hub::remove(const FerryEndpoint* endpoint) {
+  std::shared_ptr<const Endpoints> before;  // lets go without the lock
+  LockGuard<SpinLock> guard(list_lock_);
+  if (!endpoint->maps()) unmapped_.fetch_sub(1);
+  before = endpoints_;
+  auto fewer = std::make_shared<Endpoints>(*endpoints_);
+  std::erase_if(*fewer, [&](const auto& one) { return one.get() == endpoint; });
+  endpoints_ = std::move(fewer);
+}
+
+void Hub::post(std::function<void()> task) {
+  {
+    LockGuard<SpinLock> guard(list_lock_);
+    tasks_.push_back(std::move(task));
+  }
+  device_->wake_waiters();
+  bool attached = false;
+  {
+    LockGuard<Mutex> guard(bell_lock_);
+    attached = attached_ != 0;
+  }
+  if (!attached) run_tasks();
+}
+
+void Hub::aside(std::function<void()> task) { std::thread(std::move(task)).detach(); }
+
+Nanos Hub::scaled(Nanos span) const {
+  return std::chrono::duration_cast<Nanos>(span * PluginOptions::get().patience);
+}
+
+void Hub::bury(Link* link) {
+  LockGuard<Mutex> guard(grave_lock_);
+  graves_.push_back(link);
+  if (!std::exchange(undertaker_, true)) aside([this] { undertake(); });
+  grave_wake_.notify_all();
+}
+
+void Hub::ring_soon() {
+  LockGuard<Mutex> guard(grave_lock_);
+  ring_until_ = Deadline::after(scaled(FerryEndpoint::kDrain) + 2 * kDrainTurn).ns();
+  if (!std::exchange(undertaker_, true)) aside([this] { undertake(); });
+  grave_wake_.notify_all();
+}
+
+// Closes links, and rings for endpoints that wait for the end.
+void Hub::undertake() {
+  for (;;) {
+    std::vector<Link*> dead;
+    bool ring = false;
+    {
+      LockGuard<Mutex> guard(grave_lock_);
+      ring = now_ns() < ring_until_;
+      if (graves_.empty()) {
+        const auto turn = ring ? Nanos(kDrainTurn) : Nanos(std::chrono::seconds(3600));
+        grave_wake_.wait_for(grave_lock_, turn);
+      }
+      dead.swap(graves_);
+      for (const auto* link : dead) reports_.push_back(link->report());
+    }
+    if (ring) device_->wake_waiters();
+    for (auto* link : dead) delete link;
+  }
+}
+
+void Hub::print_stats() {
+  const auto& where = PluginOptions::get().stats;
+  if (where.empty()) return;
+  std::string text;
+  {
+    LockGuard<Mutex> guard(grave_lock_);
+    for (const auto& report : reports_) text += fmt::format("tensorferry grpc {}\n", report);
+  }
+  {
+    LockGuard<SpinLock> guard(list_lock_);
+    for (const auto& endpoint : *endpoints_)
+      text += fmt::format("tensorferry grpc {}\n", endpoint->report());
+  }
+  std::FILE* file = where == "1" ? stderr : std::fopen(where.c_str(), "ae");
+  if (file == nullptr) return;
+  std::fputs(text.c_str(), file);
+  if (file != stderr) std::fclose(file);
+}
+
+}  // namespace ferry::interop

@@ -1,0 +1,177 @@
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ferry/base/fd.h"
+#include "ferry/base/spin.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/bootstrap/secret.h"
+#include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/link_internal.h"
+#include "ferry/interop/grpc_endpoint/options_internal.h"
+
+namespace ferry::interop {
+
+class FerryEndpoint;
+
+// A socket address, of any family.
+struct SocketAddress {
+  std::vector<std::byte> bytes;
+
+  static Result<SocketAddress> of_peer(int socket);
+  friend auto operator<=>(const SocketAddress&, const SocketAddress&) = default;
+};
+
+// What a client's call to a server with the plug-in brings.
+struct Dialled {
+  Fd wire;  // the connection that the call was made on
+  std::shared_ptr<Link> link;
+};
+
+// Names one call; the server makes it up, and the client says it on the channel that it opens.
+using CallToken = std::array<std::byte, 16>;
+
+// What the plug-in has once per process: a device and its mail room, the descriptor by which
+// gRPC's threads are woken, and the threads for what blocks. Opened when a connection first needs
+// it, and never closed: threads of the program may be in it until the process ends.
+//
+// Thread-safe. attach(), detach() and what is posted run on threads of gRPC's.
+class Hub {
+ public:
+  static Hub& get();
+
+  // Opens the device. `reached_at` is the local address at which a peer has reached this process.
+  // Fails again as it failed first.
+  Status open(const std::string& reached_at);
+  // After fork(): the child has none of the threads.
+  void disown();
+
+  // While somebody is attached, gRPC's threads are woken by the device. In an ExecCtx.
+  void attach();
+  void detach();
+  // What is woken: to be added to pollsets. While attached.
+  void watch(grpc_pollset* pollset);
+  void watch(grpc_pollset_set* set, bool on);
+
+  void add(const std::shared_ptr<FerryEndpoint>& endpoint);
+  void remove(const FerryEndpoint* endpoint);
+
+  // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it
+  // finds that what it was to go on with is over.
+  void post(std::function<void()> task);
+  // On a thread of its own, which may block.
+  void aside(std::function<void()> task);
+  // An endpoint has lost its connection and waits for what is still on its way.
+  void ring_soon();
+
+  // The client's side; blocks. kUnavailable: no plug-in is there, or not for us.
+  Result<Dialled> dial(const SocketAddress& server, Deadline deadline);
+  // The server's side of a call: what the client is told, and who is told when its channel is
+  // there. Not after forget().
+  using Arrived = std::function<void(std::shared_ptr<Link>)>;
+  std::vector<std::byte> expect(const CallToken& token, Arrived arrived);
+  void forget(const CallToken& token);
+
+  // Memory for a slice that peers can read in place, while there are any; nothing if it is small,
+  // or too much is in use.
+  std::optional<grpc_slice> shared_slice(std::size_t bytes);
+
+  // A descriptor was added to an epoll: if it is ours, the epoll is gRPC's.
+  void note_epoll(int epoll, int fd) {
+    if (fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
+  }
+  // For every thread that is about to wait in epoll_wait(), which `wait` is. If it is gRPC's: looks
+  // for a while, then says that it sleeps, so that peers ring. What comes by the device reaches
+  // gRPC through the descriptor that is watched.
+  using SystemWait = int (*)(int epoll, epoll_event* events, int most, int timeout_ms);
+  int wait_for_grpc(SystemWait wait, int epoll, epoll_event* events, int most, int timeout_ms);
+
+  const bootstrap::Secret& secret() const { return *secret_; }
+  Nanos scaled(Nanos span) const;
+  // Closes it, on a thread where that may take its time.
+  void bury(Link* link);
+  // The report of every link there was.
+  void print_stats();
+
+ private:
+  // The device's descriptor as gRPC sees it. Lives until gRPC has told that it is shut down.
+  struct Doorbell {
+    Hub* hub = nullptr;
+    grpc_fd* fd = nullptr;
+    grpc_closure rung{};
+  };
+
+  Hub() = default;
+  Status open_now(const std::string& reached_at) FERRY_REQUIRES(lock_);
+  static void rung(void* doorbell, absl::Status status);
+  void on_rung(Doorbell& bell);
+  int wait_plain(SystemWait wait, int epoll, epoll_event* events, int most, int timeout_ms,
+                 bool& ours);
+  bool somebody_waits_plain() const;
+  bool news();
+  void tell_grpc();
+  bool spin_for_news(const std::function<int()>& look, int& count);
+  bool begin_sleep();
+  void end_sleep(const epoll_event* events, int count);
+  void pump();
+  void run_tasks();
+  void accept_links();
+  void serve_link(fabric::Channel channel);
+  void undertake();
+
+  Mutex lock_;
+  std::optional<Status> opened_ FERRY_GUARDED_BY(lock_);
+  std::optional<bootstrap::Secret> secret_;
+  std::optional<fabric::Device> device_;
+  std::optional<transfer::MailRoom> room_;
+  bool accepting_ FERRY_GUARDED_BY(lock_) = false;
+  std::map<CallToken, Arrived> expected_ FERRY_GUARDED_BY(lock_);
+
+  Mutex bell_lock_;
+  Doorbell* bell_ FERRY_GUARDED_BY(bell_lock_) = nullptr;
+  std::size_t attached_ FERRY_GUARDED_BY(bell_lock_) = 0;
+
+  using Endpoints = std::vector<std::shared_ptr<FerryEndpoint>>;
+  // Who says that gRPC's threads sleep: the closure, whenever it waits; or, once the hook in
+  // epoll_wait() was seen to work, the thread that does.
+  Mutex arm_lock_;
+  bool armed_ FERRY_GUARDED_BY(arm_lock_) = false;
+  std::atomic<bool> hooked_{false};
+  std::atomic<bool> belled_{false};  // somebody is attached
+  std::atomic<int> our_descriptor_{-1};
+  std::atomic<int> grpc_epoll_{-1};
+  // Threads that wait without having armed, by epoll: which one is gRPC's may be known later.
+  std::array<std::atomic<int>, 4096> plain_waiters_{};
+  std::atomic<bool> rung_{false};     // the descriptor was readable
+  std::atomic<bool> pumping_{false};  // the closure is at it
+  std::atomic<unsigned> vain_{0};     // spins in a row that found nothing
+  std::atomic<unsigned> skipped_{0};
+  std::atomic<int> unmapped_{0};  // endpoints whose peers' memory is not mapped: they need progress
+
+  SpinLock list_lock_;
+  std::shared_ptr<const Endpoints> endpoints_ FERRY_GUARDED_BY(list_lock_) =
+      std::make_shared<Endpoints>();
+  std::vector<std::function<void()>> tasks_ FERRY_GUARDED_BY(list_lock_);
+
+  Mutex dial_lock_;  // one at a time: sessions are made by who comes first
+  std::map<std::string, std::uint32_t> lanes_ FERRY_GUARDED_BY(dial_lock_);
+
+  Mutex grave_lock_;
+  std::condition_variable_any grave_wake_;
+  std::vector<Link*> graves_ FERRY_GUARDED_BY(grave_lock_);
+  std::int64_t ring_until_ FERRY_GUARDED_BY(grave_lock_) = 0;
+  bool undertaker_ FERRY_GUARDED_BY(grave_lock_) = false;
+  std::vector<std::string> reports_ FERRY_GUARDED_BY(grave_lock_);
+};
+
+}  // namespace ferry::interop

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/error.h"
+#include "ferry/bootstrap/secret.h"
+
+namespace ferry::interop {
+
+// What the environment says of the plug-in, read when it is loaded.
+struct PluginOptions {
+  bool on = true;        // FERRY_GRPC=off: gRPC is left alone
+  std::string provider;  // FERRY_GRPC_PROVIDER: as fabric::Options::provider
+  std::string listen;  // FERRY_GRPC_LISTEN: where this process's device is reached; else see there
+  std::string secret;  // FERRY_SECRET
+  std::string secret_file;  // FERRY_SECRET_FILE
+  // FERRY_GRPC_SPIN_US: threads of gRPC's that wait look so long first, always. Else they do for a
+  // little while, and less often if that is in vain.
+  Nanos spin = std::chrono::microseconds(50);
+  bool spins_always = false;
+  std::string stats;    // FERRY_GRPC_STATS: "1" for standard error, else a file to append to
+  double patience = 1;  // FERRY_GRPC_PATIENCE: scales waits on slow hosts
+
+  static const PluginOptions& get();
+};
+
+// The channel argument that leaves one channel or server alone if it is 0.
+inline constexpr const char* kEnableArgument = "tensorferry.enable";
+
+// Where the cluster's secret is: what the user has given, or else a file that processes of this
+// user on this host share, in memory. kPermissionDenied if somebody else has put a file there.
+struct SecretSource {
+  std::string text;
+  std::string file;
+
+  static Result<SecretSource> find(const PluginOptions& options);
+  Result<bootstrap::Secret> read() const;
+};
+
+}  // namespace ferry::interop

@@ -1,0 +1,50 @@
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "ferry/base/log.h"
+#include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/handshakers_internal.h"
+#include "ferry/interop/grpc_endpoint/hub_internal.h"
+#include "ferry/interop/grpc_endpoint/options_internal.h"
+
+namespace ferry::interop {
+
+namespace {
+
+void add_handshakers(grpc_core::CoreConfiguration::Builder* builder) {
+  auto* registry = reinterpret_cast<grpc_core::HandshakerRegistry::Builder*>(
+      reinterpret_cast<std::byte*>(builder) + kHandshakerRegistryAt);
+  registry->RegisterHandshakerFactory(grpc_core::HANDSHAKER_CLIENT, client_factory());
+  registry->RegisterHandshakerFactory(grpc_core::HANDSHAKER_SERVER, server_factory());
+}
+
+// Why gRPC is left alone; null if it is not.
+const char* reason_to_step_aside() {
+  if (std::strcmp(grpc_version_string(), kGrpcCoreVersion) != 0) return "its version is not known";
+  const auto* used = static_cast<std::atomic<void*>*>(::dlsym(RTLD_DEFAULT, kConfigurationSymbol));
+  if (used == nullptr || &grpc_core::CoreConfiguration::RegisterBuilder == nullptr)
+    return "its internals are not visible";
+  if (used->load(std::memory_order_acquire) != nullptr)
+    return "it was used before the plug-in was loaded; link the plug-in, or preload it";
+  return nullptr;
+}
+
+// Before main(), and before any thread: gRPC must not have been used yet.
+__attribute__((constructor)) void load_plugin() {
+  if (&grpc_version_string == nullptr) return;  // a program without gRPC
+  if (!PluginOptions::get().on) return;
+  if (const char* reason = reason_to_step_aside()) {
+    logger().warn("gRPC (core {}) stays on TCP: {}. Known is gRPC {}, core {}",
+                  grpc_version_string(), reason, kGrpcVersion, kGrpcCoreVersion);
+    return;
+  }
+  grpc_core::CoreConfiguration::RegisterBuilder(add_handshakers);
+  if (!PluginOptions::get().stats.empty()) std::atexit([] { Hub::get().print_stats(); });
+}
+
+}  // namespace
+
+}  // namespace ferry::interop

@@ -1,0 +1,36 @@
+// Data path.
+#include <dlfcn.h>
+
+#include "ferry/interop/grpc_endpoint/hub_internal.h"
+
+// Large slices that gRPC makes (serialized messages, and those of programs that ask gRPC for
+// memory) are made in memory that peers can read: they are sent without a copy. grpc_slice_malloc()
+// is replaced for that.
+
+namespace ferry::interop {
+
+namespace {
+
+constexpr std::size_t kLeastShared = 32 << 10;
+
+void drop_buffer(void* buffer) { delete static_cast<transfer::RoomBuffer*>(buffer); }
+
+}  // namespace
+
+std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
+  if (bytes < kLeastShared || !belled_.load(std::memory_order_relaxed)) return std::nullopt;
+  auto buffer = room_->allocate(bytes);
+  if (!buffer) return std::nullopt;
+  auto* kept = new transfer::RoomBuffer(*std::move(buffer));
+  return grpc_slice_new_with_user_data(kept->bytes().data(), bytes, &drop_buffer, kept);
+}
+
+}  // namespace ferry::interop
+
+extern "C" __attribute__((visibility("default"))) grpc_slice grpc_slice_malloc(size_t length) {
+  using namespace ferry::interop;
+  using Malloc = grpc_slice (*)(size_t);
+  static const auto plain = reinterpret_cast<Malloc>(::dlsym(RTLD_NEXT, "grpc_slice_malloc"));
+  const auto shared = Hub::get().shared_slice(length);
+  return shared ? *shared : plain(length);
+}

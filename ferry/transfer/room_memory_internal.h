@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ferry/base/spin.h"
+#include "ferry/transfer/buffer_pool_internal.h"
+
+namespace ferry::transfer {
+
+// Buffers that messages to any peer are built in. Each goes back to the pool when the program and
+// every send have let go of it. Thread-safe; its lock comes after all others of the room.
+class RoomMemory {
+ public:
+  RoomMemory(fabric::Device& device, std::uint64_t most)
+      : pool_(device, nullptr, true), most_(most) {}
+
+  // With one share, the caller's.
+  Result<BufferPool::Buffer> take(std::uint64_t bytes);
+  void unshare(std::size_t index);
+
+  struct Found {
+    std::size_t index = 0;
+    fabric::RemoteRegion remote;
+    std::uint64_t offset = 0;
+  };
+  // Where the bytes lie, if all of them are in a buffer that somebody has a share in.
+  std::optional<Found> find(std::span<const std::byte> bytes);
+  // The same, and takes a share.
+  std::optional<std::size_t> share(std::span<const std::byte> bytes);
+
+ private:
+  struct Entry {
+    BufferPool::Buffer buffer;
+    std::uint32_t shares = 0;
+    std::uint64_t given = 0;
+  };
+  std::optional<Found> find_locked(std::span<const std::byte> bytes) FERRY_REQUIRES(lock_);
+
+  BufferPool pool_;
+  const std::uint64_t most_;
+  SpinLock lock_;
+  std::vector<Entry> entries_ FERRY_GUARDED_BY(lock_);  // by index in the pool
+  std::map<const std::byte*, std::size_t> by_begin_ FERRY_GUARDED_BY(lock_);
+  std::uint64_t given_ FERRY_GUARDED_BY(lock_) = 0;
+};
+
+}  // namespace ferry::transfer

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/grpc/certificate.h"
+#include "tests/grpc/echo.grpc.pb.h"
+
+// Whether this program was linked with the plug-in. The tests are the same either way.
+bool has_plugin();
+std::string plugin_path();
+// A folder for this run.
+const std::string& scratch();
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+struct ServerOptions {
+  bool plugin = has_plugin();  // which of the two programs serves
+  bool tls = false;
+  bool off = false;  // the channel argument that turns the plug-in off
+  int port = 0;
+  std::string address{};  // instead of a port
+  Environment environment{};
+};
+
+// A server process. Ends it, gracefully if nothing else was said.
+class Server {
+ public:
+  explicit Server(ServerOptions options = {});
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  int port() const { return port_; }
+  std::string address() const;
+  pid_t pid() const { return pid_; }
+  void kill_now();
+  void signal(int number) const;
+  // The exit status of a graceful end.
+  int stop();
+  // What the plug-in reports of the connections there were, once the server has stopped.
+  std::string report() const;
+  // A channel of its own, not shared with others to the same server.
+  std::shared_ptr<grpc::Channel> channel(grpc::ChannelArguments arguments = {}) const;
+
+ private:
+  ServerOptions options_;
+  Certificate certificate_;
+  std::string report_path_;
+  pid_t pid_ = -1;
+  int port_ = 0;
+  int input_ = -1;
+};
+
+// Starts a program: its pid, and ends of pipes to its standard input and from its output.
+struct Started {
+  pid_t pid = -1;
+  int input = -1;
+  int output = -1;
+};
+Started start_program(const std::vector<std::string>& words, const Environment& environment);
+std::string read_line(int fd);
+int wait_for(pid_t pid);
+
+// Bytes that tell where they belong.
+std::string stamped(std::size_t bytes, std::uint64_t seed);

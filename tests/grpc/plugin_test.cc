@@ -1,0 +1,163 @@
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/grpc/kit.h"
+
+// Where the two ends differ: one of them without the plug-in, with another secret, or hostile. A
+// call that may fail fast sees none of it.
+
+namespace {
+
+using ferry::test::Echo;
+using ferry::test::Words;
+using testing::HasSubstr;
+
+grpc::Status call_fast(Echo::Stub& stub, std::size_t bytes) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  Words asked;
+  asked.set_payload(stamped(bytes, bytes));
+  Words said;
+  auto status = stub.Unary(&context, asked, &said);
+  if (status.ok() && said.payload() != asked.payload())
+    return {grpc::StatusCode::DATA_LOSS, "not the bytes that were sent"};
+  return status;
+}
+
+void expect_calls(const Server& server, grpc::ChannelArguments arguments = {}) {
+  auto stub = Echo::NewStub(server.channel(std::move(arguments)));
+  for (std::size_t bytes : {10, 1 << 20, 100}) {
+    const auto status = call_fast(*stub, bytes);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+}
+
+int raw_socket(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  return fd;
+}
+
+// This program has the plug-in or not, and the server is of the other kind.
+TEST(GrpcPlugin, OneSideWithout) {
+  Server server({.plugin = !has_plugin()});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, OneSideWithoutOverTls) {
+  Server server({.plugin = !has_plugin(), .tls = true});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, AServerChangesKindBetweenConnections) {
+  auto server = std::make_unique<Server>(ServerOptions{.plugin = true});
+  const int port = server->port();
+  auto stub = Echo::NewStub(server->channel());
+  for (bool plugin : {false, true, false}) {
+    EXPECT_TRUE(call_fast(*stub, 100).ok());
+    server = nullptr;
+    server = std::make_unique<Server>(ServerOptions{.plugin = plugin, .port = port});
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    Words said;
+    const auto status = stub->Unary(&context, {}, &said);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+}
+
+TEST(GrpcPlugin, AnotherSecretStaysOnTcp) {
+  Server server({.environment = {{"FERRY_SECRET", "not the one of the client"}}});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, TheEnvironmentTurnsItOff) {
+  Server server({.environment = {{"FERRY_GRPC", "off"}}});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, AnArgumentTurnsItOffForOneServer) {
+  Server server({.off = true});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, AnArgumentTurnsItOffForOneChannel) {
+  Server server;
+  grpc::ChannelArguments off;
+  off.SetInt("tensorferry.enable", 0);
+  expect_calls(server, off);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, OverTcpLanes) {
+  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
+  Server server({.environment = {{"FERRY_GRPC_PROVIDER", "tcp"}}});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_THAT(server.report(), HasSubstr(" by tcp: "));
+}
+
+// A program that was built without the plug-in, and knows nothing of it.
+TEST(GrpcPlugin, PreloadedIntoAnUnmodifiedProgram) {
+  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
+#ifdef FERRY_SANITIZED
+  GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+#endif
+  Server server({.plugin = false, .environment = {{"LD_PRELOAD", plugin_path()}}});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_THAT(server.report(), HasSubstr("from ipv4:127.0.0.1"));
+}
+
+TEST(GrpcPlugin, PreloadedIntoAProgramWithoutGrpc) {
+  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
+#ifdef FERRY_SANITIZED
+  GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+#endif
+  const auto shell = start_program({"/bin/sh", "-c", "echo fine"}, {{"LD_PRELOAD", plugin_path()}});
+  EXPECT_EQ(read_line(shell.output), "fine");
+  EXPECT_EQ(wait_for(shell.pid), 0);
+  ::close(shell.input);
+  ::close(shell.output);
+}
+
+// Neither crashes nor hangs, and serves others meanwhile.
+TEST(GrpcPlugin, GarbageHarmsNobody) {
+  Server server;
+  const std::string texts[] = {
+      "FRRY" + stamped(200, 1), "FRRY",          "FR",
+      "F" + stamped(3, 2),      stamped(100, 3), "FRRY" + std::string(100'000, 'x')};
+  std::vector<int> open;
+  for (const auto& text : texts) {
+    const int fd = raw_socket(server.port());
+    EXPECT_GT(::send(fd, text.data(), text.size(), MSG_NOSIGNAL), 0);
+    open.push_back(fd);
+  }
+  expect_calls(server);
+  for (int fd : open) ::close(fd);
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+}
+
+}  // namespace
