@@ -144,7 +144,7 @@ fuzz_targets() { find ferry -name '*_fuzz.cc' -printf '%f\n' | sed 's/\.cc$//' |
 
 stage_tidy() {
   run cmake --preset tidy >"$(log_of configure)" 2>&1 || { fail "configure tidy" "cmake found a problem"; return 0; }
-  check "clang-tidy" 600 tools/tidy
+  check "clang-tidy" 1200 tools/tidy
 }
 
 stage_install() {

@@ -29,6 +29,7 @@ struct BenchPsFlags {
   int repeat = 0;
   bool quick = false;
   bool check = false;
+  bool fio = false;
   std::string json;
 };
 
@@ -68,10 +69,10 @@ std::string figures_json(const std::vector<PsFigure>& figures) {
 }
 
 // Beside this program, or where it is installed.
-std::string zeromq_beside(const std::string& program) {
+std::string peer_beside(const std::string& program, const std::string& name) {
   const auto folder = std::filesystem::path(program).parent_path();
   for (const auto& place : {folder, folder.parent_path() / "libexec" / "tensorferry"}) {
-    auto path = (place / "ferry-peer-zeromq").string();
+    auto path = (place / name).string();
     if (access(path.c_str(), X_OK) == 0) return path;
   }
   return "";
@@ -81,13 +82,14 @@ Result<int> run_bench_ps(const BenchPsFlags& flags) {
   if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
   PsPlan plan;
   plan.program = FERRY_TRY(running_program());
-  plan.zeromq = zeromq_beside(plan.program);
+  plan.zeromq = peer_beside(plan.program, "ferry-peer-zeromq");
+  plan.fuse_ram = peer_beside(plan.program, "ferry-peer-fuse-ram");
   plan.quick = flags.quick;
   plan.turns = flags.repeat > 0 ? flags.repeat : flags.quick ? 2 : 6;
   auto* out = flags.json == "-" ? stderr : stdout;
   for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
   InterruptGuard guard;
-  const auto measured = measure_ps(plan);
+  const auto measured = flags.fio ? measure_files(plan) : measure_ps(plan);
   if (!measured && InterruptGuard::interrupted()) return InterruptGuard::exit_code();
   if (!measured) return tl::unexpected<Error>(measured.error());
   print_figures(*measured, out);
@@ -148,6 +150,8 @@ void add_bench_ps(CLI::App& bench_command, int& exit_code) {
       ->check(CLI::Range(1, 1000));
   command->add_flag("--quick", flags->quick, "About a minute, too short for verdicts");
   command->add_flag("--check", flags->check, "Exit with 1 and name every target that was missed");
+  command->add_flag("--fio", flags->fio,
+                    "Instead: the mounted model, driven by fio, beside a plain file of FUSE");
   command->add_option("--json", flags->json, "Write the figures to this file; - is stdout");
   command->callback([flags, &exit_code] {
     const auto status = run_bench_ps(*flags);

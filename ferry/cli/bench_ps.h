@@ -31,12 +31,15 @@ struct PsFigure {
 };
 
 struct PsPlan {
-  std::string program;  // of `ferry`
-  std::string zeromq;   // the peer's; empty: not there
+  std::string program;   // of `ferry`
+  std::string zeromq;    // the peer's; empty: not there
+  std::string fuse_ram;  // a plain file of FUSE
   int turns = 6;
   bool quick = false;
 };
 // Each turn measures everything once. kCancelled if interrupted.
 Result<std::vector<PsFigure>> measure_ps(const PsPlan& plan);
+// The mounted model instead, driven by fio.
+Result<std::vector<PsFigure>> measure_files(const PsPlan& plan);
 
 }  // namespace ferry::cli

@@ -7,6 +7,7 @@ folder=$(mktemp -d)
 pids=()
 clean_up() {
   umount -l "$folder/m" 2>/dev/null || true
+  umount -l "$folder/m2" 2>/dev/null || true
   local pid
   for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
@@ -164,6 +165,22 @@ assert np.fromfile(f"{m}/w/grad", np.float32).tolist() == [2] * 4
 PY
 sync "$m/w/grad"
 [[ $(od -An -tf4 "$m/w/value" | tr -s ' ') == " -4 -4 -4 -4" ]]
+end_job
+
+# Two workers train a classifier of text through two mounts, in step.
+start_job auto sync 2
+mkdir -p "$folder/m2"
+"$ferry" mount "$at" "$folder/m2" >"$folder/mount2.out" 2>&1 &
+pids+=($!)
+wait_for mountpoint -q "$folder/m2"
+/usr/bin/python3 "$(dirname "$0")/../../examples/files/classify.py" "$m" 0 2 60 >"$folder/worker0" &
+worker=$!
+/usr/bin/python3 "$(dirname "$0")/../../examples/files/classify.py" "$folder/m2" 1 2 60 >"$folder/worker1"
+wait "$worker"
+right=$(sed -n 's/.* \([0-9]*\)\.[0-9] % of .*/\1/p' "$folder/worker0")
+[[ $right -ge 80 ]] || { cat "$folder/worker0"; exit 1; }
+cmp "$m/model" "$folder/m2/model"
+umount "$folder/m2"
 end_job
 
 # A server that dies: errors with a name, and the mount can still be unmounted.
