@@ -181,7 +181,7 @@ function(ferry_check_headers)
     list(APPEND sources ${source})
   endforeach()
   add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${sources})
-  target_link_libraries(check_headers PRIVATE tensorferry ${FERRY_PRIVATE_LIBRARIES}
+  target_link_libraries(check_headers PRIVATE tensorferry tensorferry_pslite ${FERRY_PRIVATE_LIBRARIES}
     nlohmann_json::nlohmann_json CLI11::CLI11)
   target_compile_options(check_headers PRIVATE -O0 -g0)
   set_target_properties(check_headers PROPERTIES UNITY_BUILD OFF)

@@ -255,6 +255,7 @@ void Postoffice::Core::gone(std::uint64_t peer) {
   if (known == nodes_.end()) return;
   const int node = known->second;
   nodes_.erase(known);
+  keys_.erase(peer);
   if (const auto route = routes_.find(node); route != routes_.end() && route->second->id == peer)
     routes_.erase(route);
   if (left_.count(node) > 0) return;
@@ -294,6 +295,7 @@ void Postoffice::Core::finalize(int customer_id, bool do_barrier) {
   routes_.clear();
   joiners_.clear();
   nodes_.clear();
+  keys_.clear();
   device_.reset();
   started_ = false;
   ready_ = false;

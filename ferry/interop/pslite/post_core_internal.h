@@ -55,6 +55,14 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
     PeerPtr peer;
   };
 
+  // What was sent to a peer and came from it last, so that the same keys need not travel again.
+  struct Keys {
+    std::mutex sending;  // held from the decision until the message is on its way
+    std::vector<char> sent;
+    SArray<char> sent_array;  // if `sent` came from there: an array that nobody changes
+    SArray<char> received;
+  };
+
   void read_environment();
   void open();
   void make_groups();
@@ -74,6 +82,8 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   void say(int node, Kind kind, const std::vector<std::byte>& body);
   std::vector<std::byte> head_of(Kind kind) const;
   Customer* customer_for(const Meta& meta) const;
+  std::shared_ptr<Keys> keys_of(std::uint64_t peer);
+  static bool same_keys(Keys& keys, const SArray<char>& array);
 
   std::string root_;                               // the scheduler's endpoint
   std::string listen_;                             // this node's
@@ -86,7 +96,8 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   bool ready_ = false;  // everybody is known
   std::map<int, std::string> endpoints_;
   std::map<int, PeerPtr> routes_;
-  std::map<std::uint64_t, int> nodes_;                     // of peers that said who they are
+  std::map<std::uint64_t, int> nodes_;  // of peers that said who they are
+  std::map<std::uint64_t, std::shared_ptr<Keys>> keys_;
   std::vector<Joined> joiners_;                            // at the scheduler
   std::set<int> left_;                                     // said so
   std::set<int> dead_;                                     // did not

@@ -111,7 +111,40 @@ void Postoffice::Core::send(const Message& message) {
     LOG(WARNING) << "nothing is sent to node " << meta.recver << ", which is gone";
     return;
   }
-  post(peer, head, &message);
+  if (message.data.size() < 2 || message.data[0].size() < kInLine) {
+    out.u8(0);
+    return post(peer, head, &message);
+  }
+  const auto keys = keys_of(peer->id);
+  const std::lock_guard<std::mutex> in_order(keys->sending);
+  const bool same = same_keys(*keys, message.data[0]);
+  out.u8(same ? 1 : 0);
+  if (!same) return post(peer, head, &message);
+  auto rest = message;
+  rest.data[0].clear();
+  post(peer, head, &rest);
+}
+
+std::shared_ptr<Postoffice::Core::Keys> Postoffice::Core::keys_of(std::uint64_t peer) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  auto& keys = keys_[peer];
+  if (keys == nullptr) keys = std::make_shared<Keys>();
+  return keys;
+}
+
+// Whether the peer has them already; from now on it has. Arrays of the program's may have changed
+// where they are, those that were received do not.
+bool Postoffice::Core::same_keys(Keys& keys, const SArray<char>& array) {
+  const bool received = array.data() == keys.received.data();
+  const bool known = received && array.data() == keys.sent_array.data();
+  if (array.size() == keys.sent.size() &&
+      (known || std::memcmp(array.data(), keys.sent.data(), array.size()) == 0)) {
+    if (received) keys.sent_array = array;
+    return true;
+  }
+  keys.sent.assign(array.begin(), array.end());
+  keys.sent_array = received ? array : SArray<char>();
+  return false;
 }
 
 void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message message) {
@@ -159,6 +192,7 @@ void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in
   meta.pull = (flags & 4) != 0;
   meta.simple_app = (flags & 8) != 0;
   meta.body = in.string(kMostBody);
+  const bool same = in.u8() != 0;
   meta.sender = sender;
   meta.recver = id;
   if (!in.finish("a message of a node")) return;
@@ -173,6 +207,15 @@ void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in
       array.reset(bytes, part.size(), [held](char*) {});
     else
       array.CopyFrom(bytes, part.size());
+  }
+  if (got.data.size() >= 2 && (same || got.data[0].size() >= kInLine)) {
+    const auto keys = keys_of(from->id);
+    const std::lock_guard<std::mutex> lock(keys->sending);
+    if (!same) {
+      keys->received = SArray<char>();
+      keys->received.CopyFrom(got.data[0]);
+    }
+    got.data[0] = keys->received;
   }
   held->device = device_;
   held->peer = from;

@@ -254,10 +254,17 @@ struct KVServerDefaultHandle {
     if (req_meta.push) CHECK_EQ(n, req_data.vals.size());
     find(req_data.keys);
     KVPairs<Val> res;
-    if (req_meta.push) {
-      for (std::size_t i = 0; i < n; ++i) values_[positions_[i]] += req_data.vals.data()[i];
+    const Val* pushed = req_data.vals.data();
+    if (req_meta.push && in_a_row_) {
+      Val* to = values_.data() + first_;
+      for (std::size_t i = 0; i < n; ++i) to[i] += pushed[i];
+    } else if (req_meta.push) {
+      for (std::size_t i = 0; i < n; ++i) values_[positions_[i]] += pushed[i];
     }
-    if (req_meta.pull) {
+    if (req_meta.pull && in_a_row_) {
+      res.keys = req_data.keys;
+      res.vals.CopyFrom(values_.data() + first_, n);
+    } else if (req_meta.pull) {
       res.keys = req_data.keys;
       res.vals.resize(n);
       for (std::size_t i = 0; i < n; ++i) res.vals.data()[i] = values_[positions_[i]];
@@ -268,19 +275,26 @@ struct KVServerDefaultHandle {
  private:
   // Workers ask for the same keys again and again: where these are is remembered.
   void find(const SArray<Key>& keys) {
-    if (keys.size() == keys_.size() && std::equal(keys.begin(), keys.end(), keys_.begin())) return;
-    keys_.assign(keys.begin(), keys.end());
-    positions_.resize(keys_.size());
-    for (std::size_t i = 0; i < keys_.size(); ++i) {
-      const auto [at, fresh] = index_.emplace(keys_[i], values_.size());
+    if (keys.size() == keys_.size() &&
+        (keys.data() == keys_.data() || std::equal(keys.begin(), keys.end(), keys_.begin())))
+      return;
+    keys_ = keys;
+    positions_.resize(keys.size());
+    in_a_row_ = true;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto [at, fresh] = index_.emplace(keys.data()[i], values_.size());
       if (fresh) values_.push_back(Val());
       positions_[i] = at->second;
+      if (positions_[i] != positions_[0] + i) in_a_row_ = false;
     }
+    first_ = positions_.empty() ? 0 : positions_[0];
   }
   std::unordered_map<Key, std::size_t> index_;
   std::vector<Val> values_;
-  std::vector<Key> keys_;
+  SArray<Key> keys_;
   std::vector<std::size_t> positions_;
+  bool in_a_row_ = false;  // the positions
+  std::size_t first_ = 0;
 };
 
 template <typename Val>
