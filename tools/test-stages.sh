@@ -37,7 +37,7 @@ programs=(
   "contract tcp  | 120 | tsan              | ferry_contract_tests --provider=tcp --scale=5 --random-ops=2000 --peer-mode=same-process"
   "process       | 240 | release asan      | ferry_process_tests"
   "grpc on tcp   | 120 | release           | ferry_grpc_tests"
-  "grpc on ferry | 120 | release asan tsan | ferry_grpc_plugin_tests"
+  "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
   "cli           | 120 | release           | ferry_cli_tests"
   "rounds        | 120 | release           | ferry_round_tests"
 )

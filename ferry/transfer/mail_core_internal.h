@@ -189,6 +189,7 @@ class MailCore {
                      fabric::WaitMode mode);
   Status let_go(MailParcel* parcel);
   bool ready() const { return ready_.load(std::memory_order_acquire); }
+  std::uint64_t open_sends() const { return open_sends_.load(std::memory_order_acquire); }
 
   // Does what can be done without waiting.
   void progress();

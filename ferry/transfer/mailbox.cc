@@ -119,6 +119,7 @@ Result<std::optional<Message>> Mailbox::poll() {
 }
 
 bool Mailbox::eventful() const { return core_->ready() || core_->eventful(); }
+std::uint64_t Mailbox::open_sends() const { return core_->open_sends(); }
 MailStats Mailbox::stats() const { return core_->stats(); }
 const Tuning& Mailbox::tuning() const { return core_->tuning(); }
 

@@ -305,6 +305,8 @@ class Mailbox {
   // Whether poll() or the end of a send may have something new: lock-free, and cheap enough to ask
   // of many mailboxes at each turn of a loop.
   bool eventful() const;
+  // How many sends have not ended, seen to by whichever thread was in the mailbox last. Lock-free.
+  std::uint64_t open_sends() const;
   MailStats stats() const;
   // What is in effect.
   const Tuning& tuning() const;

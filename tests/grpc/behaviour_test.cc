@@ -322,6 +322,31 @@ TEST_F(GrpcBehaviour, ManyThreadsShareAChannel) {
   EXPECT_EQ(bad.load(), 0);
 }
 
+// Eight threads, small and large calls, every byte looked at.
+TEST_F(GrpcBehaviour, AHundredThousandCalls) {
+#ifdef FERRY_SANITIZED
+  constexpr int kCalls = 500;
+#else
+  constexpr int kCalls = 12'500;
+#endif
+  std::vector<std::thread> threads;
+  std::atomic<int> bad{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kCalls; ++i) {
+        grpc::ClientContext context;
+        context.set_deadline(in_seconds(kLong));
+        const bool large = i % 100 == t;
+        const auto asked = words(large ? 70'000 : static_cast<std::size_t>(i % 600), i * 8 + t);
+        Words said;
+        const bool good = stub_->Unary(&context, asked, &said).ok();
+        bad += good && said.number() == asked.number() && said.payload() == asked.payload() ? 0 : 1;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(bad.load(), 0);
+}
+
 TEST_F(GrpcBehaviour, ManyChannelsOfOneProcess) {
   std::vector<std::unique_ptr<Echo::Stub>> stubs;
   for (int i = 0; i < 20; ++i) stubs.push_back(Echo::NewStub(server_->channel()));

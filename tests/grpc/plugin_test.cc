@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -36,6 +37,14 @@ void expect_calls(const Server& server, grpc::ChannelArguments arguments = {}) {
     const auto status = call_fast(*stub, bytes);
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
+}
+
+bool can_preload() {
+#ifdef FERRY_SANITIZED
+  return false;
+#else
+  return true;
+#endif
 }
 
 int raw_socket(int port) {
@@ -120,21 +129,37 @@ TEST(GrpcPlugin, OverTcpLanes) {
 
 // A program that was built without the plug-in, and knows nothing of it.
 TEST(GrpcPlugin, PreloadedIntoAnUnmodifiedProgram) {
-  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
-#ifdef FERRY_SANITIZED
-  GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
-#endif
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
   Server server({.plugin = false, .environment = {{"LD_PRELOAD", plugin_path()}}});
   expect_calls(server);
   EXPECT_EQ(server.stop(), 0);
-  EXPECT_THAT(server.report(), HasSubstr("from ipv4:127.0.0.1"));
+  EXPECT_EQ(server.report().empty(), !has_plugin());
+}
+
+TEST(GrpcPlugin, AnotherVersionOfGrpcIsLeftAlone) {
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+  const auto both = std::string(FERRY_OTHER_VERSION_PATH) + ":" + plugin_path();
+  Server server({.plugin = false, .environment = {{"LD_PRELOAD", both}}});
+  expect_calls(server);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, LoadedLateItLeavesGrpcAlone) {
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be loaded late";
+  if (has_plugin()) GTEST_SKIP() << "it is loaded already";
+  Server server;
+  expect_calls(server);
+  testing::internal::CaptureStderr();
+  void* library = ::dlopen(plugin_path().c_str(), RTLD_NOW);
+  const auto said = testing::internal::GetCapturedStderr();
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  EXPECT_THAT(said, HasSubstr("was used before the plug-in was loaded"));
+  expect_calls(server);
 }
 
 TEST(GrpcPlugin, PreloadedIntoAProgramWithoutGrpc) {
-  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
-#ifdef FERRY_SANITIZED
-  GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
-#endif
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
   const auto shell = start_program({"/bin/sh", "-c", "echo fine"}, {{"LD_PRELOAD", plugin_path()}});
   EXPECT_EQ(read_line(shell.output), "fine");
   EXPECT_EQ(wait_for(shell.pid), 0);

@@ -126,7 +126,7 @@ void FerryEndpoint::read(grpc_slice_buffer* into, grpc_closure* done) {
   grpc_slice_buffer_reset_and_unref(into);
   into_ = into;
   read_done_ = done;
-  reading_.store(true, std::memory_order_relaxed);
+  reading_.store(true, std::memory_order_release);
   fill();
 }
 
@@ -141,16 +141,19 @@ void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
   link_->counts.sent_bytes.fetch_add(from->length, std::memory_order_relaxed);
   grpc_slice_buffer_swap(from, &held_);
   next_slice_ = 0;
-  writing_.store(true, std::memory_order_relaxed);
   push();
+  if (write_done_ == nullptr) return;
+  // A thread that went to sleep before this saw nobody wait for what may have come meanwhile.
+  writing_.store(true, std::memory_order_seq_cst);
+  if (has_news()) Hub::get().tell_grpc();
 }
 
 void FerryEndpoint::pump() {
-  const bool busy =
-      reading_.load(std::memory_order_relaxed) || writing_.load(std::memory_order_relaxed);
-  if (!busy) return;
+  if (!reading_.load(std::memory_order_acquire) && !writing_.load(std::memory_order_acquire))
+    return;
   LockGuard<Mutex> guard(lock_);
-  if (drained_at_ == 0 && !link_->mailbox().eventful()) return;
+  const bool retry = drained_at_ != 0 || blocked_.load(std::memory_order_relaxed);
+  if (!retry && !has_news()) return;
   if (write_done_ != nullptr) push();
   if (read_done_ != nullptr) fill();
 }
@@ -265,10 +268,15 @@ bool FerryEndpoint::send_next() {
     if (!send.poll()) {
       sends_.push_back(std::move(send));
     } else if (auto status = send.wait(); !status) {
-      if (status.error().code() == Code::kResourceExhausted) return false;
+      if (status.error().code() == Code::kResourceExhausted) {
+        blocked_.store(true, std::memory_order_relaxed);
+        Hub::get().ring_soon();
+        return false;
+      }
       last = held_.count;
     }
   }
+  blocked_.store(false, std::memory_order_relaxed);
   next_slice_ = last;
   return true;
 }
@@ -294,6 +302,7 @@ void FerryEndpoint::finish_read(const absl::Status& status) {
 // After a failure the mailbox may still look at the slices: they stay until it is closed.
 void FerryEndpoint::finish_write(const absl::Status& status) {
   writing_.store(false, std::memory_order_relaxed);
+  blocked_.store(false, std::memory_order_relaxed);
   if (sends_.empty()) grpc_slice_buffer_reset_and_unref(&held_);
   run(std::exchange(write_done_, nullptr), status);
 }

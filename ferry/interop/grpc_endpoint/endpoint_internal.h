@@ -38,11 +38,14 @@ class FerryEndpoint final : public grpc_endpoint,
 
   // Something may have come, or a write may have ended.
   void pump();
-  // Whether pump() would find that gRPC waits for it. Any thread.
+  // Whether pump() would find something that gRPC waits for. Any thread. The end of a send may have
+  // been seen by any thread that was in the mailbox: then the mailbox has nothing new, but we have.
   bool has_news() const {
-    const bool waits =
-        reading_.load(std::memory_order_relaxed) || writing_.load(std::memory_order_relaxed);
-    return waits && link_->mailbox().eventful();
+    const bool writes = writing_.load(std::memory_order_acquire);
+    if (!writes && !reading_.load(std::memory_order_acquire)) return false;
+    const auto& mailbox = link_->mailbox();
+    const bool ended = writes && !blocked_.load(std::memory_order_relaxed);
+    return mailbox.eventful() || (ended && mailbox.open_sends() == 0);
   }
   bool maps() const { return link_->maps(); }
   std::string report() const { return link_->report(); }
@@ -93,6 +96,7 @@ class FerryEndpoint final : public grpc_endpoint,
   std::vector<std::span<const std::byte>> parts_ FERRY_GUARDED_BY(lock_);
   grpc_closure* write_done_ FERRY_GUARDED_BY(lock_) = nullptr;
   std::atomic<bool> writing_{false};
+  std::atomic<bool> blocked_{false};  // the rest of the write waits for memory
 };
 
 }  // namespace ferry::interop

@@ -69,6 +69,8 @@ class Hub {
   // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it
   // finds that what it was to go on with is over.
   void post(std::function<void()> task);
+  // Has a thread of gRPC's look at the endpoints soon. In an ExecCtx.
+  void tell_grpc();
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
   // An endpoint has lost its connection and waits for what is still on its way.
@@ -119,7 +121,6 @@ class Hub {
                  bool& ours);
   bool somebody_waits_plain() const;
   bool news();
-  void tell_grpc();
   bool spin_for_news(const std::function<int()>& look, int& count);
   bool begin_sleep();
   void end_sleep(const epoll_event* events, int count);
