@@ -23,7 +23,7 @@ constexpr std::uint64_t kFileBytes = std::uint64_t{256} << 20;
 constexpr std::array<std::uint64_t, 2> kBlocks = {256 << 10, 1 << 20};
 constexpr int kDepth = 8;
 constexpr seconds kPatience{60};
-const std::vector<std::string> kSecret = {"FERRY_SECRET=of a benchmark on the loopback"};
+const std::vector<std::string> kStageSecret = {"FERRY_SECRET=of a benchmark on the loopback"};
 
 // Programs that were started, and the folder they use; gone with the object, in the right order.
 class FileStage {
@@ -59,7 +59,7 @@ class FileStage {
   Result<std::string> start(const std::string& program, const std::vector<std::string>& args,
                             const std::string& says) {
     children_.push_back(
-        FERRY_TRY(RoundChild::start(program, args, Complaints::kWithTheRest, kSecret)));
+        FERRY_TRY(RoundChild::start(program, args, Complaints::kWithTheRest, kStageSecret)));
     auto line = FERRY_TRY(children_.back().read_line(Deadline::after(kPatience)));
     if (!line.starts_with(says)) return fail(Code::kUnavailable, "{}", line);
     return line.substr(says.size());
