@@ -42,7 +42,8 @@ int call(const char* address, int count) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--serve") == 0) return serve(argc, argv);
-  if (argc > 2 && std::strcmp(argv[1], "--client") == 0) return call(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
+  if (argc > 2 && std::strcmp(argv[1], "--client") == 0)
+    return call(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
