@@ -47,10 +47,8 @@ TEST(CommandLine, HelpAndVersionSucceedOnStandardOutput) {
 TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
   const auto top = say({"blah"});
   EXPECT_EQ(top.status, kCannotRun);
-  EXPECT_THAT(
-      top.err,
-      HasSubstr(
-          "unknown subcommand 'blah'; it is one of doctor, tune, train, run, explain, bench\n"));
+  EXPECT_THAT(top.err, HasSubstr("unknown subcommand 'blah'; it is one of doctor, tune, train, "
+                                 "run, explain, grpc, bench\n"));
   const auto below = say({"bench", "blah"});
   EXPECT_EQ(below.status, kCannotRun);
   EXPECT_THAT(below.err,
@@ -61,7 +59,7 @@ TEST(CommandLine, NothingAtAllNamesTheSubcommands) {
   const auto said = say({});
   EXPECT_EQ(said.status, kCannotRun);
   EXPECT_THAT(said.err,
-              HasSubstr("a subcommand is missing: doctor, tune, train, run, explain, bench"));
+              HasSubstr("a subcommand is missing: doctor, tune, train, run, explain, grpc, bench"));
 }
 
 TEST(CommandLine, EveryUsageErrorHasTheSameStatus) {
