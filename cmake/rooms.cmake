@@ -137,7 +137,13 @@ function(ferry_grpc_plugin)
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/ferry/interop/grpc_endpoint/exports.map)
   set_target_properties(ferry_grpc PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/grpc_endpoint/exports.map)
-  install(TARGETS ferry_grpc DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  # To be linked whole (--whole-archive), since nothing of it is named.
+  add_library(ferry_grpc_static STATIC $<TARGET_OBJECTS:ferry_grpc_objects>)
+  target_link_libraries(ferry_grpc_static PUBLIC tensorferry ${FERRY_PRIVATE_LIBRARIES} absl::status absl::strings
+    ${CMAKE_DL_LIBS})
+  set_target_properties(ferry_grpc_static PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
+    OUTPUT_NAME ferry_grpc)
+  install(TARGETS ferry_grpc ferry_grpc_static DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
 function(ferry_job_library)
@@ -183,7 +189,8 @@ function(ferry_check_headers)
   add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${sources})
   target_link_libraries(check_headers PRIVATE tensorferry tensorferry_pslite ${FERRY_PRIVATE_LIBRARIES}
     nlohmann_json::nlohmann_json CLI11::CLI11)
-  target_compile_options(check_headers PRIVATE -O0 -g0)
+  # gRPC's layouts are those of a build without NDEBUG.
+  target_compile_options(check_headers PRIVATE -O0 -g0 -UNDEBUG)
   set_target_properties(check_headers PROPERTIES UNITY_BUILD OFF)
 endfunction()
 

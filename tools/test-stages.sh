@@ -38,6 +38,7 @@ programs=(
   "process       | 240 | release asan      | ferry_process_tests"
   "grpc on tcp   | 120 | release           | ferry_grpc_tests"
   "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
+  "grpc, static  | 60  | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*"
   "cli           | 120 | release           | ferry_cli_tests"
   "rounds        | 120 | release           | ferry_round_tests"
 )
@@ -76,7 +77,7 @@ run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
   build "$preset" ferry ferry_unit_tests ferry_train_tests ferry_ps_tests ferry_contract_tests ferry_process_tests \
-    ferry_cli_tests ferry_round_tests ferry_grpc_tests ferry_grpc_plugin_tests || return 0
+    ferry_cli_tests ferry_round_tests ferry_grpc_tests ferry_grpc_plugin_tests ferry_grpc_static_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")
     [[ " $(field 3 "$line") " == *" $for_stage "* ]] || continue
@@ -155,7 +156,7 @@ stage_install() {
 
 stage_rdma() {
   local line name limit command log status options
-  build release ferry ferry_contract_tests || return 0
+  build release ferry ferry_contract_tests ferry_grpc_plugin_tests || return 0
   log=$(log_of prepare)
   if ! run tools/rdma-vm --prepare $([[ $install == 1 ]] || echo --no-install) >"$log" 2>&1; then
     if [[ $install == 1 ]]; then fail "rdma-vm" "$(tail -n 1 "$log")"; else skip "rdma-vm" "$(tail -n 1 "$log")"; fi
@@ -164,6 +165,10 @@ stage_rdma() {
   if [[ -z $filter ]]; then
     check "rdma-vm, two guests" 120 tools/rdma-vm --timeout 100 --hosts 2 -- "$tests/rdma/pingpong.sh"
     check "training over verbs, two guests" 240 tools/rdma-vm --timeout 220 --hosts 2 -- "$tests/rdma/train.sh" build/release/bin
+    if [[ -x build/release/bin/ferry_grpc_plugin_tests ]]; then
+      check "gRPC by verbs, two guests" 260 tools/rdma-vm --timeout 240 --hosts 2 --ends-with 2 -- \
+        bash -c "cd build/release/bin && $top/$tests/rdma/grpc.sh"
+    fi
   fi
   for line in "${guest_programs[@]}"; do
     name=$(field 1 "$line") limit=$(field 3 "$line") command=$(field 4- "$line")

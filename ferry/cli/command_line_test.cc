@@ -49,8 +49,8 @@ TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
   EXPECT_EQ(top.status, kCannotRun);
   EXPECT_THAT(
       top.err,
-      HasSubstr(
-          "unknown subcommand 'blah'; it is one of doctor, tune, train, run, ps, mount, explain, grpc, bench\n"));
+      HasSubstr("unknown subcommand 'blah'; it is one of doctor, tune, train, run, ps, mount, "
+                "explain, grpc, bench\n"));
   const auto below = say({"bench", "blah"});
   EXPECT_EQ(below.status, kCannotRun);
   EXPECT_THAT(below.err,
@@ -61,7 +61,8 @@ TEST(CommandLine, NothingAtAllNamesTheSubcommands) {
   const auto said = say({});
   EXPECT_EQ(said.status, kCannotRun);
   EXPECT_THAT(said.err,
-              HasSubstr("a subcommand is missing: doctor, tune, train, run, ps, mount, explain, grpc, bench"));
+              HasSubstr("a subcommand is missing: doctor, tune, train, run, ps, mount, explain, "
+                        "grpc, bench"));
 }
 
 TEST(CommandLine, EveryUsageErrorHasTheSameStatus) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <numeric>
 
 namespace ferry::train {
 namespace {
@@ -153,7 +154,9 @@ TEST_F(JobsOfProcesses, LearnWithWorkersThatDoNotWaitForEachOther) {
                                 {});
     ASSERT_TRUE(report) << report.error().to_string();
     ASSERT_EQ(losses.size(), 60U);
-    EXPECT_LT(losses.back(), std::log(10) * 0.8);  // of one that has learnt nothing
+    // Of one that has learnt nothing: log 10. One step's samples may be hard ones.
+    const auto late = std::accumulate(losses.end() - 10, losses.end(), 0.0) / 10;
+    EXPECT_LT(late, std::log(10) * 0.85);
   }
 }
 

@@ -36,17 +36,6 @@ TEST_F(MailClosing, WhatWasSentIsDeliveredAndTheEndIsNamed) {
   EXPECT_TRUE(ab().alive() && ba().alive());
 }
 
-// The first to see that the peer is gone may be a send.
-TEST_F(MailClosing, WhatCameIsNotLostToASendThatFails) {
-  open();
-  open_mail();
-  for (std::uint64_t i = 0; i < 3; ++i) send_stamped(at_a(), 100, i);
-  mail().a.reset();
-  for (std::size_t bytes : {10, 300'000}) (void)at_b().send_and_wait(Bytes(bytes), soon());
-  for (std::uint64_t i = 0; i < 3; ++i) expect_next(at_b(), 100, i);
-  expect_closed(at_b().receive(soon()));
-}
-
 TEST_F(MailClosing, WhoeverSleepsIsWoken) {
   open();
   for (auto mode : {WaitMode::kSleep, WaitMode::kAdaptive}) {

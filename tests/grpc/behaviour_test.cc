@@ -144,7 +144,8 @@ TEST_F(GrpcBehaviour, CallbackApi) {
   auto stub = EchoCallback::NewStub(server_->channel());
   std::mutex lock;
   std::condition_variable changed;
-  int left = 50;
+  constexpr int kCalls = 50;
+  int left = kCalls;
   int good = 0;
   struct Call {
     grpc::ClientContext context;
@@ -152,7 +153,7 @@ TEST_F(GrpcBehaviour, CallbackApi) {
     Words said;
   };
   std::vector<std::unique_ptr<Call>> calls;
-  for (int i = 0; i < left; ++i) {
+  for (int i = 0; i < kCalls; ++i) {
     auto* call = calls.emplace_back(std::make_unique<Call>()).get();
     call->context.set_deadline(in_seconds(kLong));
     call->asked = words(static_cast<std::size_t>(i) * 5000, i);
@@ -163,8 +164,8 @@ TEST_F(GrpcBehaviour, CallbackApi) {
     });
   }
   std::unique_lock guard(lock);
-  changed.wait(guard, [&] { return left == 0; });
-  EXPECT_EQ(good, 50);
+  ASSERT_TRUE(changed.wait_for(guard, std::chrono::seconds(kLong), [&] { return left == 0; }));
+  EXPECT_EQ(good, kCalls);
 }
 
 TEST_F(GrpcBehaviour, CallbackServerStreams) {

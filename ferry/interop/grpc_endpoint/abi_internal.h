@@ -121,8 +121,8 @@ class DebugLocation {
       : file_(file), line_(line) {}
 
  private:
-  const char* file_;
-  int line_;
+  [[maybe_unused]] const char* file_;
+  [[maybe_unused]] int line_;
 };
 
 enum class StatusIntProperty { kRpcStatus = 3 };
@@ -169,7 +169,7 @@ class Handshaker {
   }
 
  private:
-  const char* trace_ = nullptr;
+  [[maybe_unused]] const char* trace_ = nullptr;
   std::atomic<std::intptr_t> refs_{1};
 };
 

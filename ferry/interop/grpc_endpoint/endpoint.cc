@@ -245,11 +245,13 @@ void FerryEndpoint::copy(const transfer::Message& message) {
 void FerryEndpoint::push() {
   while (next_slice_ < held_.count)
     if (!send_next()) break;
-  std::erase_if(sends_, [this](auto& send) {
+  bool lost = false;
+  std::erase_if(sends_, [&lost](auto& send) {
     if (!send.poll()) return false;
-    if (!send.wait()) next_slice_ = held_.count;
+    lost = lost || !send.wait();
     return true;
   });
+  if (lost) next_slice_ = held_.count;
   if (sends_.empty() && next_slice_ == held_.count) finish_write(absl::OkStatus());
 }
 
