@@ -164,7 +164,8 @@ TEST_F(GrpcBehaviour, CallbackApi) {
     });
   }
   std::unique_lock guard(lock);
-  ASSERT_TRUE(changed.wait_for(guard, std::chrono::seconds(kLong), [&] { return left == 0; }));
+  ASSERT_TRUE(
+      changed.wait_for(guard, std::chrono::duration<double>(kLong), [&] { return left == 0; }));
   EXPECT_EQ(good, kCalls);
 }
 
