@@ -50,7 +50,7 @@ TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
   EXPECT_THAT(
       top.err,
       HasSubstr(
-          "unknown subcommand 'blah'; it is one of doctor, tune, train, run, explain, bench\n"));
+          "unknown subcommand 'blah'; it is one of doctor, tune, train, run, ps, explain, bench\n"));
   const auto below = say({"bench", "blah"});
   EXPECT_EQ(below.status, kCannotRun);
   EXPECT_THAT(below.err,
@@ -61,7 +61,7 @@ TEST(CommandLine, NothingAtAllNamesTheSubcommands) {
   const auto said = say({});
   EXPECT_EQ(said.status, kCannotRun);
   EXPECT_THAT(said.err,
-              HasSubstr("a subcommand is missing: doctor, tune, train, run, explain, bench"));
+              HasSubstr("a subcommand is missing: doctor, tune, train, run, ps, explain, bench"));
 }
 
 TEST(CommandLine, EveryUsageErrorHasTheSameStatus) {
