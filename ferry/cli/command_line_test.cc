@@ -47,10 +47,8 @@ TEST(CommandLine, HelpAndVersionSucceedOnStandardOutput) {
 TEST(CommandLine, AnUnknownSubcommandIsNamedBesideThoseThereAre) {
   const auto top = say({"blah"});
   EXPECT_EQ(top.status, kCannotRun);
-  EXPECT_THAT(
-      top.err,
-      HasSubstr(
-          "unknown subcommand 'blah'; it is one of doctor, tune, train, run, ps, explain, bench\n"));
+  EXPECT_THAT(top.err, HasSubstr("unknown subcommand 'blah'; it is one of doctor, tune, train, "
+                                 "run, ps, explain, bench\n"));
   const auto below = say({"bench", "blah"});
   EXPECT_EQ(below.status, kCannotRun);
   EXPECT_THAT(below.err,
