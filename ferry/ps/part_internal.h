@@ -92,7 +92,6 @@ class Part {
   std::uint32_t plane_for_rows(std::uint32_t block);
   void publish(std::uint32_t block, std::uint32_t plane);
   std::uint64_t elements(std::uint32_t block) const;
-  float* wide(std::vector<float>& values) const;
   void add_to(float* sum, bool first, const std::byte* data, std::uint64_t count);
   void update_block(std::uint32_t block, const Update& update, std::span<const float* const> parts,
                     float scale);
@@ -101,6 +100,8 @@ class Part {
   void widen(const std::byte* from, float* to, std::uint64_t count) const;
   void narrow(const float* from, std::byte* to, std::uint64_t count) const;
   void touch(std::uint32_t block);
+  void make_dense(std::uint32_t block);
+  float* sums_of(std::uint32_t block);
 
   std::uint32_t tensor_ = 0;
   std::uint32_t run_ = 0;

@@ -12,8 +12,27 @@ void Part::touch(std::uint32_t block) {
   if (state.pending.empty() && state.added.empty()) touched_.push_back(block);
 }
 
+float* Part::sums_of(std::uint32_t block) {
+  const auto size = tensor::size_of(type_);
+  sums_.resize(layout_.bytes / size);
+  return sums_.data() + block * layout_.block_bytes / size;
+}
+
+// Some workers push rows of it, others all of it: rows that nobody has pushed are zero then.
+void Part::make_dense(std::uint32_t block) {
+  auto& state = blocks_[block];
+  auto* sums = sums_of(block);
+  const auto count = row_bytes_ / tensor::size_of(type_);
+  const auto first = block * layout_.block_bytes / row_bytes_;
+  for (std::uint64_t row = 0; row < layout_.bytes_of(block) / row_bytes_; ++row)
+    if (state.row_touched.empty() || row_marks_[first + row] != step_mark_)
+      std::fill_n(sums + row * count, count, 0.0F);
+  state.row_touched.clear();
+}
+
 void Part::pend(std::uint32_t block, const Source& source) {
   touch(block);
+  if (!blocks_[block].row_touched.empty()) make_dense(block);
   auto& pending = blocks_[block].pending;
   const auto later = std::find_if(pending.begin(), pending.end(),
                                   [&](const Source& other) { return other.rank > source.rank; });
@@ -30,8 +49,7 @@ bool Part::contributed(std::uint32_t block, std::uint32_t rank) const {
 // Those of lower ranks first: the order of the sum is that of one pass.
 void Part::fold(std::uint32_t block, std::uint32_t rank) {
   auto& state = blocks_[block];
-  sums_.resize(layout_.bytes / tensor::size_of(type_));
-  auto* sum = sums_.data() + block * layout_.block_bytes / tensor::size_of(type_);
+  auto* sum = sums_of(block);
   auto& pending = state.pending;
   while (!pending.empty() && pending.front().rank <= rank) {
     add_to(sum, state.added.empty(), pending.front().data, elements(block));
@@ -50,8 +68,12 @@ void Part::fold_rows(const RowSource& rows, std::uint32_t rank) {
     const auto block = static_cast<std::uint32_t>(row * row_bytes_ / layout_.block_bytes);
     auto& state = blocks_[block];
     touch(block);
+    const bool dense =
+        !state.pending.empty() || (!state.added.empty() && state.row_touched.empty());
+    if (dense) fold(block, rank);
+    if (dense && state.added.empty()) make_dense(block);
     if (state.added.empty() || state.added.back() != rank) state.added.push_back(rank);
-    const bool first = row_marks_[row] != step_mark_;
+    const bool first = !dense && row_marks_[row] != step_mark_;
     row_marks_[row] = step_mark_;
     if (first) state.row_touched.push_back(row);
     add_to(sums_.data() + row * row_elements, first, rows.values + each * row_bytes_, row_elements);

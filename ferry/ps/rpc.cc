@@ -40,7 +40,7 @@ Result<std::unique_ptr<RpcClient>> RpcClient::connect(fabric::Device& device,
                                                       const std::string& endpoint,
                                                       Deadline deadline) {
   auto channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
-  std::unique_ptr<RpcClient> client(new RpcClient(device, std::move(channel)));
+  std::unique_ptr<RpcClient> client(new RpcClient(std::move(channel)));
   client->room_.emplace(FERRY_TRY(transfer::MailRoom::open(device, room_options())));
   client->box_.emplace(FERRY_TRY(
       transfer::Mailbox::open(*client->room_, device, client->channel_, box_options(), deadline)));

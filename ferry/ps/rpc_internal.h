@@ -27,11 +27,9 @@ class RpcClient {
   bool alive() const { return channel_.alive(); }
 
  private:
-  RpcClient(fabric::Device& device, fabric::Channel channel)
-      : device_(device), channel_(std::move(channel)) {}
+  explicit RpcClient(fabric::Channel channel) : channel_(std::move(channel)) {}
   Result<std::optional<Bytes>> answer_to(std::uint64_t id, const transfer::Message& message);
 
-  fabric::Device& device_;
   fabric::Channel channel_;
   std::optional<transfer::MailRoom> room_;
   std::optional<transfer::Mailbox> box_;

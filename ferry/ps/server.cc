@@ -61,6 +61,7 @@ Server::Core::~Core() {
   for (auto& [id, parts] : tensors_)
     for (auto& at : parts)
       for (std::uint32_t rank = 0; rank < job_.workers; ++rank) at.part->clear_seat(rank);
+  for (auto& shard : shards_) shard->stop();
   // No send reads from parts any more.
   {
     LockGuard<Mutex> guard(lock_);

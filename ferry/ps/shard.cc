@@ -23,7 +23,9 @@ Result<std::unique_ptr<Shard>> Shard::open(fabric::Device& device, const JobOpti
   return shard;
 }
 
-Shard::~Shard() {
+Shard::~Shard() { stop(); }
+
+void Shard::stop() {
   stop_ = true;
   device_.wake_waiters();
   if (thread_.joinable()) thread_.join();
@@ -86,6 +88,7 @@ bool Shard::serve(Link& link) {
           link.rank, static_cast<std::uint32_t>(entry.operation), entry.part);
       ++stats_.breaches;
       link.frozen = true;
+      tell_word(link, offsetof(Words, redo), Words::kAborted);
       break;
     }
     ++link.taken;

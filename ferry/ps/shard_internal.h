@@ -34,6 +34,8 @@ class Shard {
                                              bool alone);
   ~Shard();
 
+  // Ends its thread; what it owns stays until destruction.
+  void stop();
   // Runs the command on the shard's thread, between two entries, and waits for it.
   void run(const std::function<void()>& command);
 
@@ -126,7 +128,6 @@ class Shard {
   fabric::Region pool_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::vector<std::unique_ptr<Link>> links_;  // by rank; null: nobody
-  std::vector<std::unique_ptr<Link>> retired_;
   std::vector<Member> members_;
   std::uint64_t clock_ = 0;
   std::uint32_t attempt_ = 0;  // at the open step

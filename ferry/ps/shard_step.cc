@@ -9,6 +9,8 @@ namespace ferry::ps {
 
 Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
                                  const fabric::RemoteAt& words) {
+  if (links_[rank] != nullptr)
+    return fail(Code::kAlreadyExists, "worker {} has attached already", rank);
   auto link = std::make_unique<Link>();
   link->rank = rank;
   link->channel = &channel;
@@ -18,7 +20,6 @@ Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
   place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
   place.pool = FERRY_TRY(device_.grant(pool_, fabric::Rights::kReadWrite, channel));
   place.clock = clock_;
-  if (links_[rank] != nullptr) retired_.push_back(std::move(links_[rank]));
   links_[rank] = std::move(link);
   return place;
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "ferry/math/convert.h"
@@ -229,6 +230,39 @@ TEST_P(Core, RowsArePushedAndPulledByKey) {
       must(worker.barrier(soon()));
     });
   }
+}
+
+TEST_P(Core, RowsOfOneWorkerAndAllOfAnotherAreOneSum) {
+  constexpr std::uint64_t kRows = 64;
+  constexpr std::uint64_t kWidth = 16;
+  Job job(GetParam(), {.workers = 3, .block_bytes = 4096, .pool_blocks = 3});
+  const std::vector<std::uint64_t> rows = {1, 5, 63};
+  job.run([&](Worker& worker) {
+    const auto w = must(worker.init("w", f32({kRows, kWidth}), {}, {UpdateKind::kSum}, soon()));
+    std::vector<float> expected(kRows * kWidth);
+    for (std::uint32_t step = 0; step < 6; ++step) {
+      // Who pushes everything changes; the others push rows.
+      const auto dense = step % 3;
+      const float value = static_cast<float>(step + 1);
+      if (worker.rank() == dense) {
+        const std::vector<float> all(kRows * kWidth, value);
+        must(worker.push(w, raw(all), soon()));
+        must(worker.end_step(soon()));
+        must(worker.flush(soon()));
+      } else {
+        const std::vector<float> some(rows.size() * kWidth, value);
+        must(worker.push_rows(w, rows, raw(some), soon()));
+        must(worker.end_step(soon()));
+        must(worker.flush(soon()));
+      }
+      for (std::uint64_t row = 0; row < kRows; ++row) {
+        const bool touched = std::find(rows.begin(), rows.end(), row) != rows.end();
+        for (std::uint64_t each = 0; each < kWidth; ++each)
+          expected[row * kWidth + each] += value * (touched ? 3.0F : 1.0F);
+      }
+      ASSERT_EQ(floats(must(worker.pull(w, soon())), expected.size()), expected) << step;
+    }
+  });
 }
 
 // Every block holds one number everywhere; a torn one would hold two.
