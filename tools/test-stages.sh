@@ -76,7 +76,7 @@ stage_headers() {
 run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
-  build "$preset" ferry ferry_unit_tests ferry_train_tests ferry_ps_tests ferry_contract_tests ferry_process_tests \
+  build "$preset" ferry ferry-mount ferry_unit_tests ferry_train_tests ferry_ps_tests ferry_contract_tests ferry_process_tests \
     ferry_cli_tests ferry_round_tests ferry_grpc_tests ferry_grpc_plugin_tests ferry_grpc_static_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")

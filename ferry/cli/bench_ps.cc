@@ -68,22 +68,12 @@ std::string figures_json(const std::vector<PsFigure>& figures) {
          "\n";
 }
 
-// Beside this program, or where it is installed.
-std::string peer_beside(const std::string& program, const std::string& name) {
-  const auto folder = std::filesystem::path(program).parent_path();
-  for (const auto& place : {folder, folder.parent_path() / "libexec" / "tensorferry"}) {
-    auto path = (place / name).string();
-    if (access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
-}
-
 Result<int> run_bench_ps(const BenchPsFlags& flags) {
   if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
   PsPlan plan;
   plan.program = FERRY_TRY(running_program());
-  plan.zeromq = peer_beside(plan.program, "ferry-peer-zeromq");
-  plan.fuse_ram = peer_beside(plan.program, "ferry-peer-fuse-ram");
+  plan.zeromq = program_beside(plan.program, "ferry-peer-zeromq");
+  plan.fuse_ram = program_beside(plan.program, "ferry-peer-fuse-ram");
   plan.quick = flags.quick;
   plan.turns = flags.repeat > 0 ? flags.repeat : flags.quick ? 2 : 6;
   auto* out = flags.json == "-" ? stderr : stdout;

@@ -137,6 +137,14 @@ Result<std::string> running_program() {
   return self.string();
 }
 
+std::string program_beside(const std::string& self, const std::string& name) {
+  for (const auto& folder : program_folders(self)) {
+    auto path = (std::filesystem::path(folder) / name).string();
+    if (access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
 Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults) {
   Plan plan;
   const auto& usual = flags.quick ? defaults.quick_sizes : defaults.sizes;

@@ -40,6 +40,8 @@ Result<Selection> selection_for(const BenchFlags& flags, const BenchDefaults& de
 std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaults& defaults);
 // The file of the program that runs.
 Result<std::string> running_program();
+// Another of the project's, beside that file or where it is installed; empty: it is not there.
+std::string program_beside(const std::string& self, const std::string& name);
 // Sizes, repetitions, time and programs; the caller adds variants, workload and targets.
 Result<Plan> plan_for(const BenchFlags& flags, const BenchDefaults& defaults);
 

@@ -1,16 +1,15 @@
 #include "ferry/cli/mount.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "ferry/cli/bench_run.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/doctor_peer.h"
 #include "ferry/cli/seconds.h"
-#ifdef FERRY_HAS_FUSE
-#include "ferry/interop/fuse/mount.h"
-#endif
 
 namespace ferry::cli {
 namespace {
@@ -23,27 +22,19 @@ struct MountFlags {
   double patience = 60;
 };
 
-#ifdef FERRY_HAS_FUSE
+// Does not return if all is well.
 Status run_mount(const MountFlags& flags) {
-  const auto peer = FERRY_TRY(peer_options(flags.secret_file, flags.patience));
-  interop::MountOptions options;
-  options.worker.scheduler = flags.scheduler;
-  options.worker.device = device_options(peer);
-  options.worker.device.provider = flags.provider;
-  options.folder = flags.folder;
-  options.patience = Nanos(static_cast<std::int64_t>(flags.patience * 1e9));
-  return interop::mount_model(options, [&flags] {
-    fmt::print("the model of {} is at {}; Ctrl-C or umount ends it\n", flags.scheduler,
-               flags.folder);
-    std::fflush(stdout);
-  });
+  FERRY_TRY(peer_options(flags.secret_file, flags.patience));  // there is a secret
+  const auto program = program_beside(FERRY_TRY(running_program()), "ferry-mount");
+  if (program.empty())
+    return fail(
+        Code::kUnimplemented,
+        "there is no ferry-mount beside this program: install libfuse3-dev and build again");
+  const auto patience = fmt::format("{}", flags.patience);
+  execl(program.c_str(), program.c_str(), flags.scheduler.c_str(), flags.folder.c_str(),
+        flags.provider.c_str(), flags.secret_file.c_str(), patience.c_str(), nullptr);
+  return fail_errno(errno, "cannot run {}", program);
 }
-#else
-Status run_mount(const MountFlags&) {
-  return fail(Code::kUnimplemented,
-              "this program was built without FUSE; install libfuse3-dev and build it again");
-}
-#endif
 
 }  // namespace
 
