@@ -38,6 +38,7 @@ Result<std::array<Fd, 2>> make_pipe() {
 // The settings, then those of this process's that they do not replace.
 std::vector<char*> environment_with(const std::vector<std::string>& settings) {
   std::vector<char*> all;
+  all.reserve(settings.size());
   for (const auto& setting : settings) all.push_back(const_cast<char*>(setting.c_str()));
   for (char** own = environ; *own != nullptr; ++own) {
     const std::string_view name(*own, std::string_view(*own).find('=') + 1);

@@ -75,7 +75,7 @@ Result<int> run_scheduler(const PsFlags& flags) {
   auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device, flags.restore}));
   fmt::print("scheduler at {}\n", scheduler.endpoint());
   std::fflush(stdout);
-  const auto code = wait_for_end(scheduler);
+  auto code = wait_for_end(scheduler);
   const auto stats = scheduler.stats();
   if (!flags.json.empty())
     FERRY_TRY(write_report(flags.json, nlohmann::json{{"tool", "ps"},
@@ -99,7 +99,7 @@ Result<int> run_server(const PsFlags& flags) {
   auto server = FERRY_TRY(ps::Server::open(std::move(options), Deadline::after(patience)));
   if (!flags.quiet) fmt::print("server {} at {}\n", server.index(), server.endpoint());
   std::fflush(stdout);
-  const auto code = wait_for_end(server);
+  auto code = wait_for_end(server);
   const auto stats = server.stats();
   if (!flags.quiet)
     fmt::print("server {} is done: {} tensors, {} steps, {} pushed, {} of {} requests in place\n",

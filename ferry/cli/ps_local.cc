@@ -83,6 +83,7 @@ Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>&
                                const Environment& extra) {
   auto words = command;
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::vector<std::string> variables;
@@ -90,8 +91,9 @@ Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>&
     const std::string variable = *each;
     if (!extra.contains(variable.substr(0, variable.find('=')))) variables.push_back(variable);
   }
-  for (const auto& [key, value] : extra) variables.push_back(key + "=" + value);
+  for (const auto& [key, value] : extra) variables.push_back(fmt::format("{}={}", key, value));
   std::vector<char*> envp;
+  envp.reserve(variables.size() + 1);
   for (auto& variable : variables) envp.push_back(variable.data());
   envp.push_back(nullptr);
   pid_t pid = -1;

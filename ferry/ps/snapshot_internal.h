@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +15,7 @@ namespace ferry::ps {
 struct PartImage {
   std::vector<std::byte> values;
   std::vector<float> master;
-  std::vector<float> states[2];
+  std::array<std::vector<float>, 2> states;
   std::uint64_t time = 0;  // how often it was updated
 };
 

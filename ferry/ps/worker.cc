@@ -148,7 +148,7 @@ WorkerCore::~WorkerCore() {
 
 Status WorkerCore::leave(Deadline deadline) {
   if (left_) return {};
-  const auto flushed = flush(deadline);
+  auto flushed = flush(deadline);
   left_ = true;
   FERRY_TRY(scheduler_->call(Ask::kLeave, {}, deadline));
   return flushed;
