@@ -105,7 +105,16 @@ void ModelFiles::look_again(TensorFile& tensor) {
   old = std::move(tensor.shown);
 }
 
+void ModelFiles::look_again_alone(TensorFile& tensor) {
+  {
+    const std::lock_guard hold(tensor.mutex);
+    if (tensor.shown.use_count() > 1) return;
+  }
+  look_again(tensor);
+}
+
 Result<std::shared_ptr<const Shown>> ModelFiles::show(TensorFile& tensor) {
+  const std::lock_guard one(tensor.pulling);
   {
     const std::lock_guard hold(tensor.mutex);
     if (tensor.shown != nullptr) return tensor.shown;

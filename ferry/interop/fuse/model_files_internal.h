@@ -44,7 +44,8 @@ struct TensorFile {
 
   // Whoever writes or reads what is staged has it shared; a commit has it alone.
   std::shared_mutex gate;
-  std::mutex mutex;                      // of what follows
+  std::mutex pulling;  // one at a time: a second lease of the same weights would be a copy
+  std::mutex mutex;    // of what follows
   std::optional<tensor::Tensor> staged;  // none until it is first opened for writing
   Coverage written;
   bool emptied = false;    // by O_TRUNC: what was not written is 0, also of an assigned tensor
@@ -79,6 +80,8 @@ class ModelFiles {
   // Bytes of the weights, as they were at the first of these since look_again().
   Status read_value(TensorFile& tensor, std::uint64_t offset, std::uint64_t length, Piece& piece);
   void look_again(TensorFile& tensor);
+  // The same, unless others are reading: then they all go on with what they see.
+  void look_again_alone(TensorFile& tensor);
   // Bytes that were written and not committed.
   Status read_staged(TensorFile& tensor, std::uint64_t offset, std::uint64_t length, Piece& piece);
   Status open_for_writing(TensorFile& tensor);

@@ -238,7 +238,7 @@ Status Session::read_some(const Handle& handle, std::size_t size, std::uint64_t 
 void Session::read(fuse_req_t request, std::size_t size, off_t offset, const fuse_file_info* file) {
   const auto& handle = handle_of(file);
   if (offset == 0 && handle.found.kind == FileKind::kValue)
-    for (const auto& tensor : handle.found.tensors) files_.look_again(*tensor);
+    for (const auto& tensor : handle.found.tensors) files_.look_again_alone(*tensor);
   Piece piece;
   const auto done = read_some(handle, size, static_cast<std::uint64_t>(offset), piece);
   if (!done) return answer(request, done);
