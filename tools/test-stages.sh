@@ -48,11 +48,12 @@ programs=(
 guest_programs=(
   "contract verbs, one guest  | --hosts 1               | 300 | ./ferry_contract_tests --provider=verbs --peer-mode=same-process --scale=20 --patience=5 --random-ops=1000"
   "contract verbs, two guests | --hosts 2 --ends-with 1 | 240 | two_guests"
+  "contract verbs, lossy wire | --hosts 2 --ends-with 1 --loss 1 | 240 | two_guests --gtest_filter=TwoProcessMail*:TwoProcessTensors*:TwoProcesses.Messages*"
 )
-# Host 2 serves the suite that host 1 runs, once host 2 listens.
+# Host 2 serves the suite that host 1 runs, once host 2 listens. Arguments go to the suite.
 two_guests='case $RDMA_HOST in
   1) for try in {1..100}; do (exec 3<>/dev/tcp/$RDMA_PEER/7000) 2>/dev/null && break; sleep 0.2; done
-     ./ferry_contract_tests --provider=verbs --scale=20 --patience=5 --random-ops=1000 --listen=$RDMA_ADDRESS:0 --connect=$RDMA_PEER:7000 ;;
+     ./ferry_contract_tests --provider=verbs --scale=20 --patience=5 --random-ops=1000 --listen=$RDMA_ADDRESS:0 --connect=$RDMA_PEER:7000 "$@" ;;
   2) ./ferry_contract_tests --provider=verbs --patience=5 --serve-at=$RDMA_ADDRESS:7000 ;;
 esac'
 
@@ -172,7 +173,7 @@ stage_rdma() {
   fi
   for line in "${guest_programs[@]}"; do
     name=$(field 1 "$line") limit=$(field 3 "$line") command=$(field 4- "$line")
-    [[ $command != two_guests ]] || command=$two_guests
+    [[ $command != two_guests* ]] || command="set -- ${command#two_guests}; $two_guests"
     [[ -x build/release/bin/ferry_contract_tests ]] || { skip "$name" "there are no sources for ferry_contract_tests"; continue; }
     read -ra options < <(field 2 "$line")
     log=$(log_of "$name") status=0

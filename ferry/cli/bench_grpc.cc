@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "ferry/cli/bench_run.h"
+#include "ferry/cli/bench_message.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/grpc.h"
 
@@ -18,45 +18,29 @@ const BenchDefaults kGrpcDefaults = {
 // What is left for many processes of the time for all of it.
 constexpr double kGrpcFactsShare = 0.4;
 
-struct GrpcBenchFlags : BenchFlags {
-  std::string touch = "page";
-  bool no_facts = false;
-};
-
-Result<Plan> grpc_plan(const GrpcBenchFlags& flags, const std::string& plugin) {
+Result<Plan> grpc_plan(const MessageFlags& flags, const std::string& plugin) {
   auto plan = FERRY_TRY(plan_for(flags, kGrpcDefaults));
   const auto selection = FERRY_TRY(selection_for(flags, kGrpcDefaults, {"grpc"}));
   plan.variants = select_variants(grpc_variants(plugin), selection);
-  plan.work.read = flags.touch == "all" ? Workload::Read::kLines : Workload::Read::kPages;
+  plan.work.read = read_of(flags);
   plan.targets = &grpc_targets();
   return plan;
 }
 
-FactPlan grpc_fact_plan(const GrpcBenchFlags& flags, const Plan& plan, const std::string& plugin) {
-  FactPlan facts;
+std::vector<Fact> facts_for_grpc(const MessageFlags& flags, const std::string& plugin) {
   auto who = providers_of(flags, kGrpcDefaults);
   who.emplace_back("grpc");
-  if (!flags.no_facts) facts.facts = select_facts(grpc_facts(plugin, flags.quick), who);
-  facts.program = plan.self;
-  facts.folders = plan.folders;
-  facts.repeat = plan.repeat;
-  facts.seconds = plan.seconds * kGrpcFactsShare;
-  return facts;
+  return select_facts(grpc_facts(plugin, flags.quick), who);
 }
 
-Result<int> run_bench_grpc(const GrpcBenchFlags& flags) {
+Result<int> run_bench_grpc(const MessageFlags& flags) {
   const auto plugin = FERRY_TRY(grpc_plugin_path());
-  auto plan = FERRY_TRY(grpc_plan(flags, plugin));
+  const auto plan = FERRY_TRY(grpc_plan(flags, plugin));
   print_setup(flags);
   print_round(flags, plan);
   InterruptGuard guard;
-  const ProgressLine progress;
-  const auto facts = grpc_fact_plan(flags, plan, plugin);
-  if (!facts.facts.empty()) plan.seconds *= 1 - kGrpcFactsShare;
-  const auto on_fact = [&](const Fact& fact, int repetition) { progress(fact, repetition); };
-  auto measured = measure(plan, [&](const Progress& now) { progress(now); });
-  add_facts(measured, facts, grpc_fact_ratios(), on_fact);
-  progress.clear();
+  const auto measured = measure_messages(flags, plan, facts_for_grpc(flags, plugin),
+                                         kGrpcFactsShare, grpc_fact_ratios());
   return report("ferry bench grpc", flags, {measured});
 }
 
@@ -65,13 +49,8 @@ Result<int> run_bench_grpc(const GrpcBenchFlags& flags) {
 void add_bench_grpc(CLI::App& bench_command, int& exit_code) {
   auto* command = bench_command.add_subcommand(
       "grpc", "gRPC programs on TCP, on local sockets, and over Tensorferry");
-  auto flags = std::make_shared<GrpcBenchFlags>();
-  add_bench_options(*command, *flags, kGrpcDefaults);
-  command->add_option("--touch", flags->touch, "What the receiver reads: one byte a page, or all")
-      ->check(CLI::IsMember({"page", "all"}))
-      ->capture_default_str();
-  command->add_flag("--no-facts", flags->no_facts,
-                    "Leave out one server with many clients, and four processes fully connected");
+  auto flags = std::make_shared<MessageFlags>();
+  add_message_options(*command, *flags, kGrpcDefaults);
   command->callback([flags, &exit_code] {
     const auto status = run_bench_grpc(*flags);
     if (!status) fmt::print(stderr, "ferry bench grpc: {}\n", status.error().message());

@@ -16,18 +16,13 @@ namespace {
 const BenchDefaults kMessageDefaults = {
     "shm,tcp", "memcpy,socket,grpc", "2,64,1K,4K,16K,32K,64K,1M,8M", "2,64,4K,32K,1M,8M", 900, 90};
 
-struct MessageFlags : BenchFlags {
-  std::string touch = "page";
-  bool no_facts = false;
-};
-
 Result<Plan> message_plan(const MessageFlags& flags) {
   auto plan = FERRY_TRY(plan_for(flags, kMessageDefaults));
   auto selection = FERRY_TRY(selection_for(flags, kMessageDefaults, {"memcpy", "socket", "grpc"}));
   // The raw socket is best at some sizes when it sleeps.
   selection.sleep = true;
   plan.variants = select_variants(message_variants(), selection);
-  plan.work.read = flags.touch == "all" ? Workload::Read::kLines : Workload::Read::kPages;
+  plan.work.read = read_of(flags);
   plan.targets = &message_targets();
   return plan;
 }
@@ -35,26 +30,11 @@ Result<Plan> message_plan(const MessageFlags& flags) {
 // What is left for the facts of the time for all of it: they run for seconds each.
 constexpr double kMessageFactsShare = 0.6;
 
-FactPlan message_fact_plan(const MessageFlags& flags, const Plan& plan) {
+std::vector<Fact> facts_for(const MessageFlags& flags) {
   auto who = providers_of(flags, kMessageDefaults);
   for (auto& name : split_list(flags.against.empty() ? kMessageDefaults.against : flags.against))
     who.push_back(std::move(name));
-  FactPlan facts;
-  if (!flags.no_facts) facts.facts = select_facts(message_facts(flags.quick), who);
-  facts.program = plan.self;
-  facts.folders = plan.folders;
-  facts.repeat = plan.repeat;
-  facts.seconds = plan.seconds * kMessageFactsShare;
-  return facts;
-}
-
-Measurements measure_messages(const MessageFlags& flags, Plan plan, const ProgressLine& progress) {
-  const auto facts = message_fact_plan(flags, plan);
-  if (!facts.facts.empty()) plan.seconds *= 1 - kMessageFactsShare;
-  auto measured = measure(plan, [&](const Progress& now) { progress(now); });
-  add_facts(measured, facts, message_fact_ratios(),
-            [&](const Fact& fact, int repetition) { progress(fact, repetition); });
-  return measured;
+  return select_facts(message_facts(flags.quick), who);
 }
 
 Result<int> run_message(const MessageFlags& flags) {
@@ -63,24 +43,48 @@ Result<int> run_message(const MessageFlags& flags) {
   print_setup(flags);
   print_round(flags, plan);
   InterruptGuard guard;
-  const ProgressLine progress;
-  const auto measured = measure_messages(flags, plan, progress);
-  progress.clear();
+  const auto measured =
+      measure_messages(flags, plan, facts_for(flags), kMessageFactsShare, message_fact_ratios());
   return report("ferry bench message", flags, {measured});
 }
 
 }  // namespace
 
+void add_message_options(CLI::App& command, MessageFlags& flags, const BenchDefaults& defaults) {
+  add_bench_options(command, flags, defaults);
+  command.add_option("--touch", flags.touch, "What the receiver reads: one byte a page, or all")
+      ->check(CLI::IsMember({"page", "all"}))
+      ->capture_default_str();
+  command.add_flag("--no-facts", flags.no_facts,
+                   "Leave out one server with many clients, and four processes fully connected");
+}
+
+Workload::Read read_of(const MessageFlags& flags) {
+  return flags.touch == "all" ? Workload::Read::kLines : Workload::Read::kPages;
+}
+
+Measurements measure_messages(const MessageFlags& flags, Plan plan, std::vector<Fact> facts,
+                              double share, const std::vector<FactRatio>& ratios) {
+  FactPlan fact_plan;
+  if (!flags.no_facts) fact_plan.facts = std::move(facts);
+  fact_plan.program = plan.self;
+  fact_plan.folders = plan.folders;
+  fact_plan.repeat = plan.repeat;
+  fact_plan.seconds = plan.seconds * share;
+  if (!fact_plan.facts.empty()) plan.seconds *= 1 - share;
+  const ProgressLine progress;
+  auto measured = measure(plan, [&](const Progress& now) { progress(now); });
+  add_facts(measured, fact_plan, ratios,
+            [&](const Fact& fact, int repetition) { progress(fact, repetition); });
+  progress.clear();
+  return measured;
+}
+
 void add_bench_message(CLI::App& bench_command, int& exit_code) {
   auto* command = bench_command.add_subcommand(
       "message", "Messages of any size between two processes and among many, beside gRPC");
   auto flags = std::make_shared<MessageFlags>();
-  add_bench_options(*command, *flags, kMessageDefaults);
-  command->add_option("--touch", flags->touch, "What the receiver reads: one byte a page, or all")
-      ->check(CLI::IsMember({"page", "all"}))
-      ->capture_default_str();
-  command->add_flag("--no-facts", flags->no_facts,
-                    "Leave out one server with many clients, and four processes fully connected");
+  add_message_options(*command, *flags, kMessageDefaults);
   command->callback([flags, &exit_code] {
     const auto status = run_message(*flags);
     if (!status) fmt::print(stderr, "ferry bench message: {}\n", status.error().message());

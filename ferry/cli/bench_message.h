@@ -2,7 +2,21 @@
 
 #include <CLI/App.hpp>
 
+#include "ferry/cli/bench_facts.h"
+#include "ferry/cli/bench_run.h"
+
 namespace ferry::cli {
+
+// Of commands that measure messages between two processes, and among many.
+struct MessageFlags : BenchFlags {
+  std::string touch = "page";
+  bool no_facts = false;
+};
+void add_message_options(CLI::App& command, MessageFlags& flags, const BenchDefaults& defaults);
+Workload::Read read_of(const MessageFlags& flags);
+// The rounds of the plan, and the facts, which get this share of its time.
+Measurements measure_messages(const MessageFlags& flags, Plan plan, std::vector<Fact> facts,
+                              double share, const std::vector<FactRatio>& ratios);
 
 // `ferry bench message`: rounds of messages of 2 B to 8 MiB, one server with many clients, and four
 // processes fully connected, beside the limits and gRPC; section V-B of the paper on RDMA in gRPC.

@@ -52,6 +52,22 @@ class LoopTest : public ::testing::TestWithParam<WaitMode> {
     EXPECT_TRUE(loop_->watch(source_.fd(), EPOLLIN, &source_, 42));
   }
   ~LoopTest() override { loop_->remove(&source_); }
+
+  static constexpr std::uint64_t kRounds = 2000;
+  // What a peer does: stores a flag, rings if somebody sleeps, and waits for the answer.
+  void write_and_ring(Bell& bell, std::atomic<std::uint64_t>& flag,
+                      const std::atomic<std::uint64_t>& answer) {
+    for (std::uint64_t i = 1; i <= kRounds; ++i) {
+      flag.store(i, std::memory_order_release);
+      light_fence();
+      if (bell.flag_sleepers.load(std::memory_order_relaxed) != 0) {
+        std::uint64_t one = 1;
+        EXPECT_EQ(::write(loop_->event_fd(), &one, sizeof one), 8);
+      }
+      while (answer.load() < i) std::this_thread::yield();
+    }
+  }
+
   std::unique_ptr<Loop> loop_;
   PipeSource source_;
 };
@@ -148,18 +164,7 @@ TEST_F(LoopTest, RemoteWriterWakesSleeperThroughTheBell) {
   loop_->use_bell(&bell, memory);
   std::atomic<std::uint64_t> flag{0};
   std::atomic<std::uint64_t> answer{0};
-  constexpr std::uint64_t kRounds = 2000;
-  std::thread writer([&] {
-    for (std::uint64_t i = 1; i <= kRounds; ++i) {
-      flag.store(i, std::memory_order_release);
-      light_fence();
-      if (bell.flag_sleepers.load(std::memory_order_relaxed) != 0) {
-        std::uint64_t one = 1;
-        EXPECT_EQ(::write(loop_->event_fd(), &one, sizeof one), 8);
-      }
-      while (answer.load() < i) std::this_thread::yield();
-    }
-  });
+  std::thread writer([&] { write_and_ring(bell, flag, answer); });
   for (std::uint64_t i = 1; i <= kRounds; ++i) {
     ASSERT_TRUE(loop_->wait_until([&] { return flag.load() >= i; }, Deadline::after(kLong),
                                   WaitMode::kSleep));
@@ -180,18 +185,7 @@ TEST_F(LoopTest, RemoteWriterWakesAGuestThroughTheDescriptor) {
   ASSERT_EQ(::epoll_ctl(outer.get(), EPOLL_CTL_ADD, loop_->descriptor(), &wanted), 0);
   std::atomic<std::uint64_t> flag{0};
   std::atomic<std::uint64_t> answer{0};
-  constexpr std::uint64_t kRounds = 2000;
-  std::thread writer([&] {
-    for (std::uint64_t i = 1; i <= kRounds; ++i) {
-      flag.store(i, std::memory_order_release);
-      light_fence();
-      if (bell.flag_sleepers.load(std::memory_order_relaxed) != 0) {
-        std::uint64_t one = 1;
-        EXPECT_EQ(::write(loop_->event_fd(), &one, sizeof one), 8);
-      }
-      while (answer.load() < i) std::this_thread::yield();
-    }
-  });
+  std::thread writer([&] { write_and_ring(bell, flag, answer); });
   for (std::uint64_t i = 1; i <= kRounds; ++i) {
     while (flag.load() < i) {
       if (!loop_->arm()) continue;

@@ -39,25 +39,9 @@ Result<std::unique_ptr<Scheduler::Core>> Scheduler::Core::open(SchedulerOptions 
 
 Scheduler::Core::~Core() { control_.reset(); }
 
-Status Scheduler::Core::wait(Deadline deadline) {
-  LockGuard<Mutex> guard(lock_);
-  while (!end_) {
-    if (deadline.expired()) return fail(Code::kDeadlineExceeded, "the job goes on");
-    const auto left = std::min<Nanos>(deadline.left(), std::chrono::seconds(1));
-    (void)changed_.wait_for(lock_, left);
-  }
-  return *end_;
-}
-
 SchedulerStats Scheduler::Core::stats() {
   LockGuard<Mutex> guard(lock_);
   return stats_;
-}
-
-void Scheduler::Core::finish(Status status) {
-  LockGuard<Mutex> guard(lock_);
-  if (!end_) end_ = std::move(status);
-  changed_.notify_all();
 }
 
 void Scheduler::Core::count() {
@@ -127,7 +111,7 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   bootstrap::Encoder(well).u8(0);
   if (!failure_)
     for (auto& server : servers_) (void)ask_server(server, Ask::kStop, well);
-  finish({});
+  end_.set({});
 }
 
 void Scheduler::Core::fail_job(const Error& cause) {
@@ -144,7 +128,7 @@ void Scheduler::Core::fail_job(const Error& cause) {
   for (const auto& waiting : joining_)
     control_->reply(waiting.question, tl::unexpected<Error>(cause));
   joining_.clear();
-  finish(tl::unexpected<Error>(cause));
+  end_.set(tl::unexpected<Error>(cause));
 }
 
 void Scheduler::Core::gone(std::uint64_t peer) {
@@ -153,12 +137,7 @@ void Scheduler::Core::gone(std::uint64_t peer) {
   for (auto& server : servers_) {
     if (server.peer != peer) continue;
     server.alive = false;
-    bool over = false;
-    {
-      LockGuard<Mutex> guard(lock_);
-      over = end_.has_value();
-    }
-    if (!over)
+    if (!end_.is_set())
       fail_job(
           Error(Code::kAborted,
                 fmt::format("the server at {} is gone, and its blocks with it", server.place.data),

@@ -1,9 +1,9 @@
 #pragma once
 
-#include <condition_variable>
 #include <map>
 #include <optional>
 
+#include "ferry/ps/job_end_internal.h"
 #include "ferry/ps/placement_internal.h"
 #include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/scheduler.h"
@@ -16,7 +16,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   ~Core();
 
   std::string endpoint() const { return control_->endpoint(); }
-  Status wait(Deadline deadline);
+  Status wait(Deadline deadline) { return end_.wait(deadline); }
   SchedulerStats stats();
 
   Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
@@ -67,7 +67,6 @@ class Scheduler::Core final : public RpcServer::Handler {
   void settle(std::uint32_t rank);
   void take_out(std::uint32_t rank, bool died);
   void fail_job(const Error& cause);
-  void finish(Status status);
   void count();
   Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
 
@@ -88,9 +87,8 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::map<std::uint32_t, RpcServer::Question> barrier_;  // by rank
   std::optional<Error> failure_;
 
+  JobEnd end_;
   Mutex lock_;
-  std::condition_variable_any changed_;
-  std::optional<Status> end_ FERRY_GUARDED_BY(lock_);
   SchedulerStats stats_ FERRY_GUARDED_BY(lock_);
   std::optional<fabric::Device> asking_;
   std::unique_ptr<RpcServer> control_;

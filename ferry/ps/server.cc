@@ -94,25 +94,9 @@ Result<fabric::Channel*> Server::Core::channel_of(const fabric::DeviceId& device
   }
 }
 
-Status Server::Core::wait(Deadline deadline) {
-  LockGuard<Mutex> guard(lock_);
-  while (!end_) {
-    if (deadline.expired()) return fail(Code::kDeadlineExceeded, "the job goes on");
-    const auto left = std::min<Nanos>(deadline.left(), std::chrono::seconds(1));
-    (void)changed_.wait_for(lock_, left);
-  }
-  return *end_;
-}
-
-void Server::Core::finish(Status status) {
-  LockGuard<Mutex> guard(lock_);
-  if (!end_) end_ = std::move(status);
-  changed_.notify_all();
-}
-
 void Server::Core::tick() {
   if (!joined_ || scheduler_->alive()) return;
-  finish(fail(Code::kUnavailable, "the scheduler at {} is gone", options_.scheduler));
+  end_.set(fail(Code::kUnavailable, "the scheduler at {} is gone", options_.scheduler));
 }
 
 ServerStats Server::Core::stats() {

@@ -216,11 +216,11 @@ Result<Bytes> Server::Core::stop(bootstrap::Decoder& in) {
   const bool failed = in.u8() != 0;
   FERRY_TRY(in.finish("the end of the job"));
   if (!failed) {
-    finish({});
+    end_.set({});
     return Bytes();
   }
   for (auto& shard : shards_) shard->run([&] { shard->abort(); });
-  finish(fail(Code::kAborted, "too many workers have died; the job has ended"));
+  end_.set(fail(Code::kAborted, "too many workers have died; the job has ended"));
   return Bytes();
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ferry/ps/job_end_internal.h"
 #include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/server.h"
 #include "ferry/ps/shard_internal.h"
@@ -18,7 +19,7 @@ class Server::Core final : public RpcServer::Handler {
 
   std::uint32_t index() const { return index_; }
   std::string endpoint() const { return data_->endpoint(); }
-  Status wait(Deadline deadline);
+  Status wait(Deadline deadline) { return end_.wait(deadline); }
   ServerStats stats();
 
   Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
@@ -59,7 +60,6 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> settle(bootstrap::Decoder& in);
   Result<Bytes> stop(bootstrap::Decoder& in);
   Result<std::uint32_t> get_rank(bootstrap::Decoder& in) const;
-  void finish(Status status);
 
   ServerOptions options_;
   JobOptions job_;
@@ -71,10 +71,10 @@ class Server::Core final : public RpcServer::Handler {
   std::vector<WorkerAt> workers_;
   std::uint32_t first_shard_ = 0;  // of this server, counted over all
 
+  JobEnd end_;
   Mutex lock_;
   std::condition_variable_any changed_;
   std::vector<std::unique_ptr<fabric::Channel>> channels_ FERRY_GUARDED_BY(lock_);
-  std::optional<Status> end_ FERRY_GUARDED_BY(lock_);
   std::atomic<std::uint64_t> tensor_count_{0};
   std::atomic<bool> joined_{false};
   std::atomic<bool> stop_{false};

@@ -24,8 +24,9 @@ Result<RoomBuffer> MailRoom::allocate(std::uint64_t bytes) {
   return RoomBuffer(core_.get(), buffer.index, buffer.bytes.first(bytes));
 }
 
+template <>
 void RoomBuffer::reset() {
-  if (auto* core = std::exchange(core_, nullptr)) core->shared().unshare(index_);
+  if (auto* room = std::exchange(owner_, nullptr)) room->shared().unshare(index_);
   bytes_ = {};
 }
 
@@ -148,8 +149,9 @@ void Sending::drop() {
   if (outgoing_ != nullptr) core_->drop_send(std::exchange(outgoing_, nullptr));
 }
 
+template <>
 void MailBuffer::reset() {
-  if (auto* core = std::exchange(core_, nullptr)) core->drop_buffer(index_);
+  if (auto* core = std::exchange(owner_, nullptr)) core->drop_buffer(index_);
   bytes_ = {};
 }
 

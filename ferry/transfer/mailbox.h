@@ -161,67 +161,44 @@ class [[nodiscard]] Sending {
 // Registered memory to build a message in: large ones are not copied from it, and are used in place
 // where the path maps it. Once a send has used it, its bytes do not change any more: the peer may
 // be looking at them. Let go of it then; it comes back to allocate() when the last send is through.
-// Move-only; must not outlive its mailbox.
-class MailBuffer {
+// Move-only; must not outlive its owner.
+template <class Owner>
+class LentBuffer {
  public:
-  MailBuffer() = default;
-  MailBuffer(MailBuffer&& other) noexcept
-      : core_(std::exchange(other.core_, nullptr)), index_(other.index_), bytes_(other.bytes_) {}
-  MailBuffer& operator=(MailBuffer&& other) noexcept {
+  LentBuffer() = default;
+  LentBuffer(Owner* owner, std::size_t index, std::span<std::byte> bytes)
+      : owner_(owner), index_(index), bytes_(bytes) {}
+  LentBuffer(LentBuffer&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)), index_(other.index_), bytes_(other.bytes_) {}
+  LentBuffer& operator=(LentBuffer&& other) noexcept {
     if (this != &other) {
       reset();
-      core_ = std::exchange(other.core_, nullptr);
+      owner_ = std::exchange(other.owner_, nullptr);
       index_ = other.index_;
       bytes_ = other.bytes_;
     }
     return *this;
   }
-  ~MailBuffer() { reset(); }
+  ~LentBuffer() { reset(); }
 
   // 64-aligned; what it holds is left over.
   std::span<std::byte> bytes() const { return bytes_; }
   void reset();
-  explicit operator bool() const { return core_ != nullptr; }
+  explicit operator bool() const { return owner_ != nullptr; }
 
  private:
-  friend class Mailbox;
-  MailBuffer(MailCore* core, std::size_t index, std::span<std::byte> bytes)
-      : core_(core), index_(index), bytes_(bytes) {}
-  MailCore* core_ = nullptr;
+  Owner* owner_ = nullptr;
   std::size_t index_ = 0;
   std::span<std::byte> bytes_;
 };
-
-// The same for messages to any peer of the device, over any mailbox of the room, which it must not
-// outlive. All peers of the device may read it.
-class RoomBuffer {
- public:
-  RoomBuffer() = default;
-  RoomBuffer(RoomBuffer&& other) noexcept
-      : core_(std::exchange(other.core_, nullptr)), index_(other.index_), bytes_(other.bytes_) {}
-  RoomBuffer& operator=(RoomBuffer&& other) noexcept {
-    if (this != &other) {
-      reset();
-      core_ = std::exchange(other.core_, nullptr);
-      index_ = other.index_;
-      bytes_ = other.bytes_;
-    }
-    return *this;
-  }
-  ~RoomBuffer() { reset(); }
-
-  std::span<std::byte> bytes() const { return bytes_; }
-  void reset();
-  explicit operator bool() const { return core_ != nullptr; }
-
- private:
-  friend class MailRoom;
-  RoomBuffer(RoomCore* core, std::size_t index, std::span<std::byte> bytes)
-      : core_(core), index_(index), bytes_(bytes) {}
-  RoomCore* core_ = nullptr;
-  std::size_t index_ = 0;
-  std::span<std::byte> bytes_;
-};
+// For messages of one mailbox.
+using MailBuffer = LentBuffer<MailCore>;
+template <>
+void MailBuffer::reset();
+// For messages to any peer of the device, over any mailbox of the room. All peers may read it.
+using RoomBuffer = LentBuffer<RoomCore>;
+template <>
+void RoomBuffer::reset();
 
 // The receive memory that all mailboxes of a device share, with a budget that does not depend on
 // their number; and the wait for any of them. Thread-safe. Must outlive its mailboxes, and not its

@@ -7,13 +7,13 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "ferry/fabric/fake/provider.h"
 #include "ferry/ferry.h"
 #include "tests/contract/leaks.h"
+#include "tests/must.h"
 
 // What every file of the suite shares: the settings of the run, a pair of connected devices, and
 // the check that nothing is left behind.
@@ -54,22 +54,9 @@ inline Deadline in(Nanos span) { return Deadline::after(patiently(span)); }
 // Long enough for anything that works; only a hang takes it.
 inline Deadline soon() { return in(20s); }
 
-// The value, or the end of the test with the error's own words.
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return std::move(*result);
-}
-inline void must(Status status) {
-  if (!status) throw std::runtime_error(status.error().to_string());
-}
+using ferry::trial::must;
 inline void must(Transfer transfer) { must(transfer.wait()); }
-
-// The code of an outcome, kOk included.
-template <class T>
-Code code_of(const Result<T>& result) {
-  return result ? Code::kOk : result.error().code();
-}
+using ferry::trial::code_of;
 
 // Fills bytes with a pattern of its own for each seed, and recognises it again.
 void stamp(std::span<std::byte> bytes, std::uint64_t seed);

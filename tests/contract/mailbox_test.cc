@@ -10,9 +10,29 @@ namespace ferry::contract {
 namespace {
 
 class Mailboxes : public MailTest {};
-class MailWays : public MailTest, public ::testing::WithParamInterface<WaitMode> {};
-
 constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+class MailWays : public MailTest, public ::testing::WithParamInterface<WaitMode> {
+ protected:
+  // Messages that are built in memory of the library's.
+  template <class Allocate>
+  void send_from(Allocate allocate, WaitMode mode) {
+    for (std::size_t bytes : {1UL, 4096UL, 65'537UL, 9 * kMiB + 8}) {
+      std::thread other([&] {
+        for (std::uint64_t i = 1; i <= 5; ++i) {
+          auto buffer = allocate(bytes);
+          stamp(buffer.bytes(), i);
+          must(at_a().send_and_wait(buffer.bytes(), soon(), mode));
+        }
+      });
+      for (std::uint64_t i = 1; i <= 5 && !HasFailure(); ++i) expect_next(at_b(), bytes, i, mode);
+      other.join();
+      ASSERT_FALSE(HasFailure()) << bytes;
+    }
+    EXPECT_EQ(at_a().stats().copies, 0U);
+    EXPECT_EQ(at_a().stats().registered, 0U);
+  }
+};
 
 TEST_P(MailWays, EverySizeArrivesOnceWholeAndInOrder) {
   auto mode = GetParam();
@@ -38,20 +58,7 @@ TEST_P(MailWays, EverySizeFromRegisteredMemory) {
   open();
   MailboxOptions options{.spins = mode == WaitMode::kSpin};
   open_mail(options, options);
-  for (std::size_t bytes : {1UL, 4096UL, 65'537UL, 9 * kMiB + 8}) {
-    std::thread other([&] {
-      for (std::uint64_t i = 1; i <= 5; ++i) {
-        auto buffer = must(at_a().allocate(bytes));
-        stamp(buffer.bytes(), i);
-        must(at_a().send_and_wait(buffer.bytes(), soon(), mode));
-      }
-    });
-    for (std::uint64_t i = 1; i <= 5 && !HasFailure(); ++i) expect_next(at_b(), bytes, i, mode);
-    other.join();
-    ASSERT_FALSE(HasFailure()) << bytes;
-  }
-  EXPECT_EQ(at_a().stats().copies, 0U);
-  EXPECT_EQ(at_a().stats().registered, 0U);
+  send_from([this](std::size_t bytes) { return must(at_a().allocate(bytes)); }, mode);
   bool maps = ab().capabilities().maps_peer;
   EXPECT_EQ(at_b().stats().in_place, maps ? 10U : 0U);
   EXPECT_EQ(at_b().stats().reads > 0, !maps);
@@ -63,20 +70,7 @@ TEST_P(MailWays, EverySizeFromMemoryOfTheRoom) {
   open();
   MailboxOptions options{.eager_threshold = 8192, .spins = mode == WaitMode::kSpin};
   open_mail(options, options);
-  for (std::size_t bytes : {1UL, 4096UL, 65'537UL, 9 * kMiB + 8}) {
-    std::thread other([&] {
-      for (std::uint64_t i = 1; i <= 5; ++i) {
-        auto buffer = must(room_a().allocate(bytes));
-        stamp(buffer.bytes(), i);
-        must(at_a().send_and_wait(buffer.bytes(), soon(), mode));
-      }
-    });
-    for (std::uint64_t i = 1; i <= 5 && !HasFailure(); ++i) expect_next(at_b(), bytes, i, mode);
-    other.join();
-    ASSERT_FALSE(HasFailure()) << bytes;
-  }
-  EXPECT_EQ(at_a().stats().copies, 0U);
-  EXPECT_EQ(at_a().stats().registered, 0U);
+  send_from([this](std::size_t bytes) { return must(room_a().allocate(bytes)); }, mode);
   bool maps = ab().capabilities().maps_peer;
   EXPECT_EQ(at_b().stats().in_place, maps ? 10U : 0U);
 }

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "ferry/bootstrap/secret.h"
 #include "ferry/bootstrap/socket.h"
 #include "ferry/ferry.h"
+#include "tests/must.h"
 
 namespace ferry::process {
 
@@ -24,19 +24,8 @@ inline constexpr const char* kSecret = "the secret of the process tests";
 
 inline Deadline soon() { return Deadline::after(20s); }
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return std::move(*result);
-}
-inline void must(Status status) {
-  if (!status) throw std::runtime_error(status.error().to_string());
-}
-
-template <class T>
-Code code_of(const Result<T>& result) {
-  return result ? Code::kOk : result.error().code();
-}
+using ferry::trial::code_of;
+using ferry::trial::must;
 
 fabric::Options options_for(const std::string& provider);
 Device open_device(const std::string& provider);

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "ferry/ps/scheduler.h"
 #include "ferry/ps/server.h"
 #include "ferry/ps/worker.h"
+#include "tests/must.h"
 
 namespace ferry::ps::testing {
 
@@ -24,18 +24,8 @@ using tensor::Spec;
 
 inline Deadline soon() { return Deadline::after(30s); }
 
-template <class T>
-T must(Result<T> result) {
-  if (!result) throw std::runtime_error(result.error().to_string());
-  return std::move(*result);
-}
-inline void must(Status status) {
-  if (!status) throw std::runtime_error(status.error().to_string());
-}
-template <class T>
-Code code_of(const Result<T>& result) {
-  return result ? Code::kOk : result.error().code();
-}
+using ferry::trial::code_of;
+using ferry::trial::must;
 
 inline Spec f32(std::initializer_list<std::int64_t> dims) {
   return {ElementType::kF32, must(Shape::of(dims))};

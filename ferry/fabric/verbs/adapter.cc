@@ -57,6 +57,7 @@ Status use_port(Adapter& adapter, int number, int wanted_gid) {
 
 void note_abilities(Adapter& adapter) {
   const auto& limits = adapter.limits;
+  adapter.repeats_binds = limits.vendor_id == kSoftRoceVendor;
   if ((limits.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B) != 0)
     adapter.mode =
         limits.vendor_id == kSoftRoceVendor ? GrantMode::kTightWindow : GrantMode::kWindow;

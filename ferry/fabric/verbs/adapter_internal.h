@@ -32,6 +32,9 @@ struct Adapter {
   GidEntry gid;
   Address address;
   GrantMode mode = GrantMode::kRegistration;
+  // After a lost packet Soft-RoCE runs again what it had sent since, binds too, which fail then: a
+  // bind is posted when all before it is acknowledged.
+  bool repeats_binds = false;
   bool atomics = false;
   std::uint64_t max_segment = 0;  // bytes of one work request
 };

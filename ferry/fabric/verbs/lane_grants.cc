@@ -80,16 +80,15 @@ void VerbsLane::forget(const RemoteRegion& region) {
 
 void VerbsLane::bind(ibv_mw* window, ibv_mr* memory, std::uint32_t rkey,
                      const GrantTable::Grant& grant) {
-  LockGuard<SpinLock> guard(lock_);
-  if (!up()) return;
-  Bind bind{window, memory, rkey, grant};
-  if (binds_.empty() && ring_.room() > 0) {
-    post_bind(bind);
-  } else {
-    binds_.push_back(bind);
-    waiting_.store(true, std::memory_order_relaxed);
+  Failures failures;
+  {
+    LockGuard<SpinLock> guard(lock_);
+    if (!up()) return;
+    binds_.push_back({window, memory, rkey, grant});
+    pump(failures);
   }
   queue_.event_wanted();
+  end_all(failures);
 }
 
 bool VerbsLane::lock_soon() {

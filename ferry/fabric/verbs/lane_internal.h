@@ -163,6 +163,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
 
   // lane_send.cc: onto the send queue.
   Asks use_grants(Work& work, const Request& request) FERRY_REQUIRES(lock_);
+  bool can_bind() const FERRY_REQUIRES(lock_);
   void pump_held(Failures& failures) FERRY_REQUIRES(lock_);
   void pump_once(Failures& failures) FERRY_REQUIRES(lock_);
   void pump(Failures& failures) FERRY_REQUIRES(lock_);
@@ -231,7 +232,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   // before them is on the send queue; what is posted after them may overtake, unless it is a
   // message or a flag itself.
   OperationList held_ FERRY_GUARDED_BY(lock_);
-  std::vector<Bind> binds_ FERRY_GUARDED_BY(lock_);  // that wait for room
+  std::vector<Bind> binds_ FERRY_GUARDED_BY(lock_);  // that wait: operations wait for them
   std::uint32_t credits_ FERRY_GUARDED_BY(lock_) = 0;
   bool no_room_ FERRY_GUARDED_BY(lock_) = false;  // why the oldest in waits_ waits
 

@@ -85,11 +85,17 @@ void VerbsLane::pump_held(Failures& failures) {
   }
 }
 
+bool VerbsLane::can_bind() const {
+  return adapter_.repeats_binds ? ring_.room() == ring_.depth() : ring_.room() > 0;
+}
+
 void VerbsLane::pump_once(Failures& failures) {
   no_room_ = false;
-  while (!binds_.empty() && ring_.room() > 0) {
-    post_bind(binds_.front());
-    binds_.erase(binds_.begin());
+  if (can_bind()) {
+    while (!binds_.empty() && ring_.room() > 0) {
+      post_bind(binds_.front());
+      binds_.erase(binds_.begin());
+    }
   }
   credits_ += credits_back_.exchange(0, std::memory_order_relaxed);
   return_credits();
@@ -115,7 +121,7 @@ void VerbsLane::pump(Failures& failures) {
     // meanwhile: the loop does the reverse.
     waiting_.store(waiting, std::memory_order_seq_cst);
     if (waiting) queue_.event_wanted();
-    again = waiting && ((no_room_ && ring_.room() > kReserve) ||
+    again = waiting && ((no_room_ && ring_.room() > kReserve) || (!binds_.empty() && can_bind()) ||
                         (!held_.empty() && credits_back_.load(std::memory_order_seq_cst) != 0));
   }
 }
@@ -151,6 +157,8 @@ VerbsLane::Step VerbsLane::advance(Operation* op, Failures& failures) {
     return Step::kFailed;
   }
   if (*can == Step::kWait) return Step::kWait;
+  // What has begun goes on to its end, which the bind waits for.
+  if (!binds_.empty() && !op->scratch<Work>().started()) return Step::kWait;
   for (;;) {
     Burst burst;
     auto step = Step::kMore;
@@ -285,7 +293,7 @@ void VerbsLane::post_notice(Immediate::Kind kind, SendSlot::Kind slot) {
   auto& request = begin(burst, IBV_WR_SEND_WITH_IMM);
   request.imm_data = htonl(immediate(kind));
   request.send_flags |= IBV_SEND_SOLICITED;
-  number(request, {slot}, slot == SendSlot::Kind::kHello);
+  number(request, {slot}, slot == SendSlot::Kind::kHello || adapter_.repeats_binds);
   flush(burst);
 }
 
