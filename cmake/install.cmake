@@ -1,20 +1,42 @@
-# cmake --install: headers and library (ferry/cli adds the program `ferry`), and the files by which CMake
-# (find_package(Tensorferry)) and pkg-config (tensorferry) find them.
+# cmake --install: headers and libraries (ferry/cli adds the program `ferry`), and the files by which CMake
+# (find_package(Tensorferry COMPONENTS ps train ...)) and pkg-config (tensorferry, tensorferry-ps, ...) find them.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorferry)
-install(TARGETS tensorferry EXPORT TensorferryTargets COMPONENT library FILE_SET HEADERS COMPONENT library)
+get_property(libraries GLOBAL PROPERTY FERRY_PUBLIC_TARGETS)
+install(TARGETS ${libraries} EXPORT TensorferryTargets COMPONENT library FILE_SET HEADERS COMPONENT library)
 install(EXPORT TensorferryTargets NAMESPACE Tensorferry:: DESTINATION ${config_dir} COMPONENT library)
+install(DIRECTORY ferry/interop/pslite/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 
+set(has_grpc OFF)
+if(TARGET tensorferry_grpc)
+  set(has_grpc ON)
+endif()
 configure_package_config_file(cmake/TensorferryConfig.cmake.in ${CMAKE_BINARY_DIR}/TensorferryConfig.cmake
   INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TensorferryConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/TensorferryConfig.cmake ${CMAKE_BINARY_DIR}/TensorferryConfigVersion.cmake
   DESTINATION ${config_dir} COMPONENT library)
 
-# The .pc file says where it is relative to itself, so that an installed copy may be moved.
+# The .pc files say where they are relative to themselves, so that an installed copy may be moved.
 file(RELATIVE_PATH pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
-configure_file(cmake/tensorferry.pc.in ${CMAKE_BINARY_DIR}/tensorferry.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/tensorferry.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+function(ferry_pkg_config name description requires libraries)
+  configure_file(cmake/tensorferry.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+endfunction()
+ferry_pkg_config(tensorferry "${PROJECT_DESCRIPTION}" "fmt spdlog libcrypto libibverbs" "-ltensorferry -pthread")
+ferry_pkg_config(tensorferry-ps "The parameter server of Tensorferry" "tensorferry zlib"
+  "-ltensorferry_ps -ltensorferry_math")
+ferry_pkg_config(tensorferry-pslite "ps-lite's interface to the parameter server of Tensorferry" "tensorferry-ps"
+  "-ltensorferry_pslite")
+ferry_pkg_config(tensorferry-train "Graphs and kernels of Tensorferry" "tensorferry zlib"
+  "-ltensorferry_train -ltensorferry_math -ldnnl -lgomp")
+if(has_grpc)
+  ferry_pkg_config(tensorferry-job "Training by several processes with Tensorferry" "tensorferry-train grpc++"
+    "-ltensorferry_job -ltensorferry_grpc")
+else()
+  ferry_pkg_config(tensorferry-job "Training by several processes with Tensorferry" "tensorferry-train"
+    "-ltensorferry_job")
+endif()

@@ -150,7 +150,7 @@ stage_tidy() {
 }
 
 stage_install() {
-  build release tensorferry ferry || return 0
+  build release tensorferry_pslite tensorferry_job ferry || return 0
   check "find_package" 300 "$tests/install/run" cmake "$top/build/release"
   check "pkg-config" 300 "$tests/install/run" pkg-config "$top/build/release"
 }

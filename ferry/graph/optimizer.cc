@@ -70,6 +70,18 @@ Expr update_of(Expr variable, std::string_view op, std::vector<Expr> inputs,
 
 }  // namespace
 
+std::string_view name_of(Optimizer::Kind kind) {
+  switch (kind) {
+    case Optimizer::Kind::kSgd:
+      return "sgd";
+    case Optimizer::Kind::kMomentum:
+      return "momentum";
+    case Optimizer::Kind::kAdam:
+      return "adam";
+  }
+  return "?";
+}
+
 Expr apply_gradients(const Optimizer& optimizer, Expr variable, Expr rate,
                      std::span<const Expr> gradients, double scale) {
   if (!variable || !rate) return {};

@@ -24,6 +24,8 @@ struct Optimizer {
   }
 };
 
+std::string_view name_of(Optimizer::Kind kind);
+
 // Adds one update of a variable, on the variable's task: the gradients (one of each worker, say)
 // are summed from the first to the last and multiplied with `scale`. The optimizer's memory is in
 // variables beside it, "name/velocity", "name/m", "name/v" and "name/t", which all updates of the

@@ -103,6 +103,10 @@ Result<std::unique_ptr<Data>> open_data(const Model& model, const DataOptions& o
       return TextData::open(options);
     case Feeds::kSynthetic:
       return std::make_unique<SyntheticData>(model, options);
+    case Feeds::kOwn:
+      if (!model.data)
+        return fail(Code::kInvalidArgument, "the model '{}' has no data of its own", model.name);
+      return model.data(options);
     case Feeds::kNothing:
       return std::make_unique<NoData>();
   }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,12 @@ enum class Feeds {
   kImages,     // small pictures of ten classes
   kText,       // pieces of text, whose length varies from step to step
   kSynthetic,  // made up, for models whose real data is too large to be carried around
+  kOwn,        // the model says (Model::data)
   kNothing,
 };
+
+class Data;
+struct DataOptions;
 
 struct ModelInput {
   std::string name;
@@ -47,6 +52,8 @@ struct Model {
   ModelFacts facts = {};
   // What variables begin with, by their names; others as their nodes say.
   std::map<std::string, tensor::Tensor> initial = {};
+  // Opens the data of Feeds::kOwn, in each worker's process.
+  std::function<Result<std::unique_ptr<Data>>(const DataOptions&)> data = {};
 };
 
 struct ModelOptions {
@@ -58,5 +65,10 @@ struct ModelOptions {
 // be.
 Result<Model> make_model(std::string_view name, const ModelOptions& options);
 std::vector<std::string> model_names();
+
+using MakeModel = std::function<Result<Model>(const ModelOptions&)>;
+// A model of the program's own, under a name that is free: kAlreadyExists if it is not. Before jobs
+// begin; thread-safe.
+Status register_model(std::string name, MakeModel make);
 
 }  // namespace ferry::models

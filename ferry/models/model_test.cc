@@ -55,6 +55,24 @@ TEST(Models, AreAsLargeAsInThePaper) {
   EXPECT_EQ(known, 6);
 }
 
+TEST(Models, OfAProgramsOwnGoByTheirNames) {
+  const auto make = [](const ModelOptions& options) -> Result<Model> {
+    auto model = FERRY_TRY(make_model("mlp", options));
+    model.feeds = Feeds::kOwn;
+    return model;
+  };
+  ASSERT_TRUE(register_model("models-test-own", make));
+  const auto model = make_model("models-test-own", {.batch = 7});
+  ASSERT_TRUE(model) << model.error().to_string();
+  EXPECT_EQ(model->inputs[0].spec.shape.dim(0), 7);
+  EXPECT_EQ(open_data(*model, {}).error().code(), Code::kInvalidArgument) << "it has no data";
+  EXPECT_EQ(register_model("models-test-own", make).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(register_model("lenet", make).error().code(), Code::kAlreadyExists);
+  EXPECT_EQ(register_model("x.onnx", make).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(register_model("", make).error().code(), Code::kInvalidArgument);
+  EXPECT_EQ(register_model("none", {}).error().code(), Code::kInvalidArgument);
+}
+
 TEST(Models, AreAsLargeAsPublished) {
   EXPECT_NEAR(sum_of("resnet-50").millions(), 25.557, 0.001);
   EXPECT_NEAR(sum_of("resnet-152").millions(), 60.193, 0.001);

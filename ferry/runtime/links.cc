@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <thread>
@@ -10,8 +11,24 @@
 namespace ferry::runtime {
 namespace {
 
-constexpr std::size_t kMostGreeting = 512;
+constexpr std::size_t kMostGreeting = 1024;
 constexpr Nanos kPause = std::chrono::milliseconds(100);  // between two tries
+
+// The parts of a program's text that the other has not.
+std::string without(std::string_view program, std::string_view other) {
+  const auto parts_of = [](std::string_view text) {
+    std::vector<std::string> parts;
+    for (std::size_t end = 0; end < text.size(); text.remove_prefix(std::min(end + 2, text.size())))
+      parts.emplace_back(text.substr(0, end = std::min(text.find(", "), text.size())));
+    return parts;
+  };
+  const auto others = parts_of(other);
+  auto own = parts_of(program);
+  std::erase_if(own, [&](const auto& part) {
+    return std::find(others.begin(), others.end(), part) != others.end();
+  });
+  return fmt::format("{}", fmt::join(own, ", "));
+}
 
 }  // namespace
 
@@ -81,10 +98,13 @@ Result<std::string> Links::hear_greeting(fabric::Channel& channel, Deadline dead
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), length);
   const auto end = std::min(text.find('\n'), text.size());
   const std::string task(text.substr(std::min(end + 1, text.size())));
-  if (text.substr(0, end) == program_) return task;
+  const auto theirs = text.substr(0, end);
+  if (theirs == program_) return task;
   return fail(Code::kFailedPrecondition,
-              "{} at {} runs another program than {}: all tasks need the same options", task,
-              channel.peer_endpoint(), task_);
+              "{} at {} runs another program than {}: it has {}, not {}; all tasks need the same "
+              "options",
+              task, channel.peer_endpoint(), task_, without(theirs, program_),
+              without(program_, theirs));
 }
 
 Status Links::accept(std::set<std::string>& missing, Deadline deadline) {

@@ -16,7 +16,8 @@ class Links {
   // Where each task's device listens.
   using Endpoints = std::map<std::string, std::string>;
 
-  // `program` stands for what all tasks are to run, in up to 64 letters.
+  // `program` stands for what all tasks are to run: one line of parts, "a 1, b 2", up to 900
+  // letters.
   Links(fabric::Device& device, std::string task, std::string program, Endpoints endpoints)
       : device_(device),
         task_(std::move(task)),

@@ -96,14 +96,16 @@ Status save(const std::string& folder, const std::string& task, std::uint64_t st
 // Tasks that are to run one program have the same.
 std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
   Hash hash;
-  hash.take(fmt::format("{} {} {} {} {} {} {} {} {}", options.model, options.batch, options.emulate,
-                        options.synchronous, options.steps, options.seed, options.rate,
-                        static_cast<int>(options.optimizer.kind),
-                        static_cast<int>(options.transport)));
   for (const auto& crossing : plan.partition.crossings)
     hash.take(fmt::format("{} {} {} {} {}", crossing.name, crossing.from, crossing.to,
                           crossing.spec.to_string(), name_of(crossing.way)));
-  return fmt::format("{:016x}", hash.value());
+  // A file may lie elsewhere on each machine.
+  const auto model = options.model.substr(options.model.rfind('/') + 1).substr(0, 100);
+  return fmt::format(
+      "model {}, batch {}, {}, {}, {} steps, seed {}, rate {}, {}, transport {}, plan {:016x}",
+      model, options.batch, options.emulate ? "emulated" : "computed",
+      options.synchronous ? "synchronous" : "asynchronous", options.steps, options.seed,
+      options.rate, name_of(options.optimizer.kind), name_of(options.transport), hash.value());
 }
 
 // A server has most to do when the workers wait for it, and then its largest variable alone.

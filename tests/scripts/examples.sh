@@ -1,4 +1,4 @@
-# The examples of examples/: two processes each.
+# The examples of examples/.
 set -euo pipefail
 bin=$1
 out=$(mktemp)
@@ -29,6 +29,10 @@ run hello
 [[ $(tail -n 1 "$out") == "hello from the other process" ]] || { echo "received: $(cat "$out")"; exit 1; }
 run tensor
 [[ $(tail -n 3 "$out" | tr '\n' ' ') == "sum 65536 sum 131072 sum 196608 " ]] || { echo "received: $(cat "$out")"; exit 1; }
+
+# A model of the program's own, by three processes.
+"$bin/example_train_own_model" >"$out"
+grep -q "500 steps, 3 processes, 0 tensors copied" "$out" || { echo "said: $(cat "$out")"; exit 1; }
 
 # A peer that is not there has a name, and no example hangs.
 for example in hello tensor; do

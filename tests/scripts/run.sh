@@ -63,9 +63,9 @@ compgen -G "$folder/run/step-*" >/dev/null || { echo "nothing was saved"; exit 1
 # A task with other options is refused by name, on both sides.
 "$ferry" run "${small[@]}" --task /job:ps/task:0 --patience 20 >"$folder/ps.out" 2>&1 &
 pids+=($!)
-refused "runs another program" "${small[@]}" --rate 0.5 --task /job:worker/task:0 --patience 20
+refused "it has rate 0.0[0-9]*, not rate 0.5;" "${small[@]}" --rate 0.5 --task /job:worker/task:0 --patience 20
 wait "${pids[0]}" && { echo "a server went on with a worker of another program"; exit 1; }
-grep -q "runs another program" "$folder/ps.out" || { cat "$folder/ps.out"; exit 1; }
+grep -q "runs another program than .*: it has rate 0.5, not rate" "$folder/ps.out" || { cat "$folder/ps.out"; exit 1; }
 pids=()
 
 # Others that never come are named.
