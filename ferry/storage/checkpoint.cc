@@ -174,17 +174,20 @@ Result<Checkpoint> CheckpointFolder::load(std::uint64_t step,
                                           const std::set<std::string>& names) const {
   auto loaded = FERRY_TRY(load_step(step, folder_of(path_, step)));
   for (const auto& name : names)
-    if (loaded.tensors.count(name) == 0) return fail(Code::kNotFound, "{} is missing", name);
+    if (loaded.tensors.count(name) == 0)
+      return fail(Code::kNotFound, "{} is missing; is it another model's, or optimizer's?", name);
   return loaded;
 }
 
 Result<Checkpoint> CheckpointFolder::load_newest(const std::set<std::string>& names) const {
+  std::string why;
   for (const auto step : steps()) {
     auto loaded = load(step, names);
     if (loaded) return loaded;
     logger().warn("passing over step {} in {}: {}", step, path_, loaded.error().message());
+    if (why.empty()) why = fmt::format("; of step {}: {}", step, loaded.error().message());
   }
-  return fail(Code::kNotFound, "there is no whole checkpoint in {}", path_);
+  return fail(Code::kNotFound, "there is no checkpoint in {} that can be used{}", path_, why);
 }
 
 Status CheckpointFolder::keep_newest(std::size_t count) const {

@@ -218,8 +218,18 @@ Result<std::string> random_secret() {
 // The newest checkpoint, or step 0 with what the model brings along.
 Result<storage::Checkpoint> begin_of(const JobOptions& options, const JobPlan& plan) {
   if (!options.resume) return storage::Checkpoint{.step = 0, .tensors = plan.model.initial};
-  return storage::CheckpointFolder(options.checkpoints)
-      .load_newest(variables_of(plan.program.graph));
+  auto saved = FERRY_TRY(
+      storage::CheckpointFolder(options.checkpoints).load_newest(variables_of(plan.program.graph)));
+  for (const auto& node : plan.program.graph.nodes()) {
+    if (node.op->name != "Variable") continue;
+    const auto& value = saved.tensors.at(node.name);
+    if (value.spec() != node.outputs[0])
+      return fail(Code::kInvalidArgument,
+                  "the checkpoint in {} is another model's: its {} is {}, and that of {} is {}",
+                  options.checkpoints, node.name, value.spec().to_string(), options.model,
+                  node.outputs[0].to_string());
+  }
+  return saved;
 }
 
 }  // namespace

@@ -99,6 +99,13 @@ for task in "${tasks[@]}"; do
   if kill -0 "$task" 2>/dev/null; then echo "task $task is still there"; exit 1; fi
 done
 
+# A checkpoint of another model, or another optimizer's, is told from one that can be used.
+for wrong in "--model lenet" "--model mlp-2048" "--model mlp --optimizer adam"; do
+  # shellcheck disable=SC2086
+  ! "$ferry" train --batch 16 --checkpoints "$folder/run" --resume --no-test $wrong >/dev/null 2>"$folder/err"
+  grep -q "another model's" "$folder/err" || { echo "$wrong: $(cat "$folder/err")"; exit 1; }
+done
+
 # What cannot be is said in a sentence, and nothing is done.
 for wrong in "--model nothing" "--workers 0" "--transport pigeon" "--optimizer none" "--resume" "--batch 0" "--batch 100000"; do
   status=0
