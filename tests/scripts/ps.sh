@@ -15,6 +15,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../ps/expect.sh"
 
 # A job on one machine, on each path.
 for provider in shm tcp; do
+  expect 0 '' --local 2x3 --provider $provider -- "$bin/example_ps_kvstore"
+  [[ $(grep -c 'y = 3.000 x + 1.000' "$folder/out") == 3 ]] || { cat "$folder/out"; exit 1; }
   expect 0 '' --local 2x3 --mean --provider $provider --json "$folder/local.json" -- "$bin/example_ps_worker"
   [[ $(grep -c 'y = 3.000 x + 1.000' "$folder/out") == 3 ]] || { cat "$folder/out"; exit 1; }
   python3 - "$folder/local.json" <<'PY'
