@@ -29,6 +29,8 @@ endfunction()
 ferry_pkg_config(tensorferry "${PROJECT_DESCRIPTION}" "fmt spdlog libcrypto libibverbs" "-ltensorferry -pthread")
 ferry_pkg_config(tensorferry-ps "The parameter server of Tensorferry" "tensorferry zlib"
   "-ltensorferry_ps -ltensorferry_math")
+ferry_pkg_config(tensorferry-kvstore "A key-value store on the parameter server of Tensorferry" "tensorferry-ps"
+  "-ltensorferry_kvstore")
 ferry_pkg_config(tensorferry-pslite "ps-lite's interface to the parameter server of Tensorferry" "tensorferry-ps"
   "-ltensorferry_pslite")
 ferry_pkg_config(tensorferry-train "Graphs and kernels of Tensorferry" "tensorferry zlib"

@@ -78,11 +78,19 @@ function(ferry_ps_library)
   ferry_loop_flags(tensorferry_ps)
 endfunction()
 
-# ps-lite's interface, and how launched programs find their job. Its headers are <ps/...> to programs.
+# The key-value store, and how launched programs find their job.
+function(ferry_kvstore_library)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/kvstore/*.cc)
+  add_library(tensorferry_kvstore STATIC ${sources} ${PROJECT_SOURCE_DIR}/ferry/interop/launched.cc)
+  ferry_public(tensorferry_kvstore kvstore interop interop/kvstore)
+  target_link_libraries(tensorferry_kvstore PUBLIC tensorferry_ps)
+endfunction()
+
+# ps-lite's interface. Its headers are <ps/...> to programs.
 function(ferry_pslite_library)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/pslite/*.cc)
-  add_library(tensorferry_pslite STATIC ${sources} ${PROJECT_SOURCE_DIR}/ferry/interop/launched.cc)
-  ferry_public(tensorferry_pslite pslite interop)
+  add_library(tensorferry_pslite STATIC ${sources})
+  ferry_public(tensorferry_pslite pslite)
   target_include_directories(tensorferry_pslite SYSTEM PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/ferry/interop/pslite/include>)
   target_link_libraries(tensorferry_pslite PUBLIC tensorferry_ps)

@@ -150,14 +150,14 @@ stage_tidy() {
 }
 
 stage_install() {
-  build release tensorferry_pslite tensorferry_job ferry || return 0
+  build release tensorferry_kvstore tensorferry_pslite tensorferry_job ferry || return 0
   check "find_package" 300 "$tests/install/run" cmake "$top/build/release"
   check "pkg-config" 300 "$tests/install/run" pkg-config "$top/build/release"
 }
 
 stage_rdma() {
   local line name limit command log status options
-  build release ferry ferry_contract_tests ferry_grpc_plugin_tests || return 0
+  build release ferry ferry_contract_tests ferry_ps_tests ferry_grpc_plugin_tests || return 0
   log=$(log_of prepare)
   if ! run tools/rdma-vm --prepare $([[ $install == 1 ]] || echo --no-install) >"$log" 2>&1; then
     if [[ $install == 1 ]]; then fail "rdma-vm" "$(tail -n 1 "$log")"; else skip "rdma-vm" "$(tail -n 1 "$log")"; fi
@@ -166,6 +166,7 @@ stage_rdma() {
   if [[ -z $filter ]]; then
     check "rdma-vm, two guests" 120 tools/rdma-vm --timeout 100 --hosts 2 -- "$tests/rdma/pingpong.sh"
     check "training over verbs, two guests" 240 tools/rdma-vm --timeout 220 --hosts 2 -- "$tests/rdma/train.sh" build/release/bin
+    check "parameter server over verbs, two guests" 240 tools/rdma-vm --timeout 220 --hosts 2 -- "$tests/rdma/ps.sh" build/release/bin
     if [[ -x build/release/bin/ferry_grpc_plugin_tests ]]; then
       check "gRPC by verbs, two guests" 260 tools/rdma-vm --timeout 240 --hosts 2 --ends-with 2 -- \
         bash -c "cd build/release/bin && $top/$tests/rdma/grpc.sh"

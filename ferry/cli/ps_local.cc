@@ -64,7 +64,7 @@ class PsChild {
     (void)kill(pid_, SIGTERM);
   }
   PsProcess report() {
-    if (asked_) return {name_, "was ended", true};
+    if (asked_ && ended_as_asked()) return {name_, "was ended", true};
     if (WIFSIGNALED(status_))
       return {name_, fmt::format("was killed by signal {}", WTERMSIG(status_)), false};
     if (status_ == 0) return {name_, "ended well", true};
@@ -73,6 +73,11 @@ class PsChild {
 
  private:
   PsChild(std::string name, pid_t pid) : name_(std::move(name)), pid_(pid) {}
+  // Else it was about to end on its own, and may be why others have failed.
+  bool ended_as_asked() const {
+    if (WIFSIGNALED(status_)) return WTERMSIG(status_) == SIGTERM;
+    return WEXITSTATUS(status_) == 0 || WEXITSTATUS(status_) == 128 + SIGTERM;
+  }
   std::string name_;
   pid_t pid_ = -1;
   int status_ = 0;

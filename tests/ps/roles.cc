@@ -75,39 +75,43 @@ int train(const std::vector<std::string>& words) {
   const auto training = Training::parse(words, rank);
   auto device = device_options(training.provider);
   device.patience = training.patience;
-  auto worker =
-      must(Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, soon()));
+  const auto in_time = [&] {
+    return Deadline::after(std::chrono::duration_cast<Nanos>(30s * training.patience));
+  };
+  auto worker = must(
+      Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, in_time()));
   const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
   const auto spec = f32({static_cast<std::int64_t>(training.count)});
-  const Parameter parameters[] = {must(worker.init("a", spec, {}, update, soon())),
-                                  must(worker.init("b", spec, {}, update, soon()))};
-  must(worker.barrier(soon()));
-  const auto place = must(worker.allocate(spec, soon()));
+  const Parameter parameters[] = {must(worker.init("a", spec, {}, update, in_time())),
+                                  must(worker.init("b", spec, {}, update, in_time()))};
+  must(worker.barrier(in_time()));
+  const auto place = must(worker.allocate(spec, in_time()));
   for (std::uint64_t step = 1; step <= training.steps; ++step) {
     const bool last = rank == training.victim && step == training.victim_step;
     const auto a = gradient_of(rank, step, training.count, 0);
     const auto b = gradient_of(rank, step, training.count, 1);
     std::copy(a.begin(), a.end(), place.elements<float>().begin());
     // One of them in the worker's memory that servers may map, one not.
-    must(worker.push(parameters[0], place.bytes(), soon()));
+    must(worker.push(parameters[0], place.bytes(), in_time()));
     if (last && training.how == "between") {
       std::this_thread::sleep_for(100ms);  // it lands, and is added up where slots are few
       die();
     }
     if (last && training.how == "stopped") ::raise(SIGSTOP);
-    must(worker.push(parameters[1], raw(b), soon()));
+    must(worker.push(parameters[1], raw(b), in_time()));
     if (last && training.how == "before") die();
-    must(worker.end_step(soon()));
+    must(worker.end_step(in_time()));
     if (last && training.how == "after") die();
-    must(worker.flush(soon()));
+    must(worker.flush(in_time()));
   }
   const auto expected = sequential(training);
   for (std::size_t which = 0; which < 2; ++which)
-    if (floats(must(worker.pull(parameters[which], soon())), training.count) != expected[which]) {
+    if (floats(must(worker.pull(parameters[which], in_time())), training.count) !=
+        expected[which]) {
       std::fprintf(stderr, "worker %u: tensor %zu is not what it should be\n", rank, which);
       return 1;
     }
-  must(worker.leave(soon()));
+  must(worker.leave(in_time()));
   return worker.stats().begun_anew > 0 ? Training::kBegunAnew : 0;
 }
 

@@ -1,4 +1,4 @@
-# `ferry ps`: roles one by one, jobs on one machine, programs for ps-lite.
+# `ferry ps`: roles one by one, jobs on one machine.
 set -euo pipefail
 bin=$1
 ferry=$bin/ferry
@@ -11,19 +11,12 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# expect STATUS PATTERN ARGUMENT...: how `ferry ps` ends, and what it says on standard error.
-expect() {
-  local expected=$1 pattern=$2 status=0
-  shift 2
-  timeout 60 "$ferry" ps "$@" >"$folder/out" 2>"$folder/err" || status=$?
-  [[ $status == "$expected" ]] && { [[ -z $pattern ]] || grep -q -- "$pattern" "$folder/err"; } || {
-    echo "ferry ps $*: status $status, $(cat "$folder/err"); expected $expected and '$pattern'"
-    exit 1
-  }
-}
+source "$(dirname "${BASH_SOURCE[0]}")/../ps/expect.sh"
 
 # A job on one machine, on each path.
 for provider in shm tcp; do
+  expect 0 '' --local 2x3 --provider $provider -- "$bin/example_ps_kvstore"
+  [[ $(grep -c 'y = 3.000 x + 1.000' "$folder/out") == 3 ]] || { cat "$folder/out"; exit 1; }
   expect 0 '' --local 2x3 --mean --provider $provider --json "$folder/local.json" -- "$bin/example_ps_worker"
   [[ $(grep -c 'y = 3.000 x + 1.000' "$folder/out") == 3 ]] || { cat "$folder/out"; exit 1; }
   python3 - "$folder/local.json" <<'PY'
@@ -73,14 +66,3 @@ expect 2 'needs --scheduler' --role server
 expect 2 'secret' --role scheduler
 expect 2 'at least one for each' --local 1x5 --pool 3 -- true
 expect 2 'blocks have' --local 1x1 --block 7 -- true
-
-# Programs for ps-lite. Their checks end them with a message.
-for provider in shm tcp; do
-  for counts in 1x1 2x3 4x4; do
-    for program in connection simple_app kv_app customers; do
-      expect 0 '' --local $counts --pslite --provider $provider -- "$bin/pslite_$program"
-      [[ ! -s $folder/err ]] || { echo "$program, $counts, $provider: $(cat "$folder/err")"; exit 1; }
-    done
-  done
-done
-expect 1 'worker . exited with status 7' --local 2x2 --pslite -- "$bin/pslite_connection" 1 7

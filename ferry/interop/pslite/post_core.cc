@@ -288,7 +288,8 @@ void Postoffice::Core::finalize(int customer_id, bool do_barrier) {
     for (const auto& [node, peer] : routes_) peers.push_back(peer);
   }
   const auto bye = head_of(Kind::kBye);
-  for (const auto& peer : peers) post(peer, bye, nullptr);
+  // Who has left already need not hear it.
+  for (const auto& peer : peers) (void)try_post(peer, bye, nullptr);
   peers.clear();
   hub_.reset();
   std::unique_lock<std::mutex> lock(mu_);

@@ -78,6 +78,8 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
                     ferry::transfer::Message message);
   void deliver(Message message, bool at_once);
   PeerPtr route_to(int node);
+  ferry::Status try_post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                         const Message* data);
   void post(const PeerPtr& peer, const std::vector<std::byte>& head, const Message* data);
   void say(int node, Kind kind, const std::vector<std::byte>& body);
   std::vector<std::byte> head_of(Kind kind) const;

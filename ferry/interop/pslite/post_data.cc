@@ -61,8 +61,8 @@ Postoffice::Core::PeerPtr Postoffice::Core::route_to(int node) {
 }
 
 // Large arrays go through registered memory, which the other end uses where it is if it can.
-void Postoffice::Core::post(const PeerPtr& peer, const std::vector<std::byte>& head,
-                            const Message* data) {
+ferry::Status Postoffice::Core::try_post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                                         const Message* data) {
   const auto deadline = Deadline::after(kSend);
   std::vector<std::span<const std::byte>> parts = {head};
   std::size_t bytes = in_lines(head.size());
@@ -84,10 +84,14 @@ void Postoffice::Core::post(const PeerPtr& peer, const std::vector<std::byte>& h
       part = to;
     }
     auto sending = peer->box->send(parts, deadline);
-    if (sending.poll() && !sending.wait()) LOG(WARNING) << "a message did not get through";
-    return;
+    return sending.poll() ? sending.wait() : ferry::Status();
   }
-  const auto sent = peer->box->send_and_wait(parts, deadline);
+  return peer->box->send_and_wait(parts, deadline);
+}
+
+void Postoffice::Core::post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                            const Message* data) {
+  const auto sent = try_post(peer, head, data);
   if (!sent) LOG(WARNING) << "a message did not get through: " << sent.error().to_string();
 }
 
