@@ -40,6 +40,7 @@ struct Words {
   std::uint64_t slots = 0;   // payloads in slots that are not needed any more
   std::uint64_t clock = 0;
   std::uint64_t redo = 0;  // how often the open step was begun anew
+  std::uint64_t view = 0;  // JobView::number
 
   static constexpr std::uint64_t kAborted = ~std::uint64_t{0} >> 1;  // in `redo`: the job is over
 };

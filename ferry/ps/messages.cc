@@ -18,7 +18,7 @@ double get_number(bootstrap::Decoder& in) { return std::bit_cast<double>(in.u64(
 void put(bootstrap::Encoder& out, const JobOptions& job) {
   out.u32(job.servers).u32(job.workers).u8(static_cast<std::uint8_t>(job.consistency));
   out.u64(job.staleness).u8(job.mean ? 1 : 0).u64(job.block_bytes);
-  out.u32(job.pool_blocks).u32(job.most_dead);
+  out.u32(job.pool_blocks).u32(job.most_dead).u32(job.replicas);
 }
 
 Result<JobOptions> get_job(bootstrap::Decoder& in) {
@@ -31,6 +31,7 @@ Result<JobOptions> get_job(bootstrap::Decoder& in) {
   job.block_bytes = in.u64();
   job.pool_blocks = in.u32();
   job.most_dead = in.u32();
+  job.replicas = in.u32();
   FERRY_TRY(check_job(job));
   return job;
 }
@@ -165,6 +166,23 @@ Result<PartPlace> get_part_place(bootstrap::Decoder& in) {
   return place;
 }
 
+void put(bootstrap::Encoder& out, const JobView& view) {
+  out.u64(view.number).u32(static_cast<std::uint32_t>(view.gone.size()));
+  for (const auto server : view.gone) out.u32(server);
+}
+
+Result<JobView> get_view(bootstrap::Decoder& in, const JobOptions& job) {
+  JobView view;
+  view.number = in.u64();
+  const auto count = in.u32();
+  for (std::uint32_t each = 0; each < count && in.ok(); ++each) {
+    view.gone.push_back(in.u32());
+    if (view.gone.back() >= job.servers)
+      return fail(Code::kOutOfRange, "server {} of {} is gone", view.gone.back(), job.servers);
+  }
+  return view;
+}
+
 Status check_job(const JobOptions& job) {
   if (job.servers == 0 || job.servers > kMostServers)
     return fail(Code::kOutOfRange, "a job has 1 to {} servers, not {}", kMostServers, job.servers);
@@ -182,6 +200,11 @@ Status check_job(const JobOptions& job) {
                 "a pool of {} blocks for {} workers: it needs at least one for each, and at most "
                 "65536",
                 job.pool_blocks, job.workers);
+  if (job.replicas == 0 || job.replicas > 2 || job.replicas > job.servers)
+    return fail(Code::kOutOfRange,
+                "{} replicas on {} servers: each block is on 1 server or on 2, which are not the "
+                "same",
+                job.replicas, job.servers);
   return {};
 }
 

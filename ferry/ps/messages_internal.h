@@ -30,6 +30,7 @@ enum class Ask : std::uint32_t {
   kNames = 11,       // -> names of tensors that are there
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
+  kView = 12,        // -> JobView
   // of a server
   kCreate = 32,   // TensorInfo -> nothing
   kDrop = 33,     // id (4) -> nothing
@@ -39,9 +40,10 @@ enum class Ask : std::uint32_t {
   kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
   kSettle = 38,   // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
   kStop = 39,     // whether the job has failed (1) -> nothing
-  kSave = 41,     // path -> clock (8)
-  kRestore = 42,  // path, how many servers wrote it (4), TensorInfo -> nothing
+  kSave = 41,     // path, number of the file (4) -> clock (8)
+  kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
+  kMoved = 43,    // JobView -> nothing
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.
@@ -87,6 +89,21 @@ struct PartPlace {
   std::uint16_t nonce = 0;
 };
 
+// Which servers the job goes on without. Its number grows with each of them.
+struct JobView {
+  std::uint64_t number = 0;
+  std::vector<std::uint32_t> gone;
+};
+
+// The server that has the second copy of what is on this one.
+inline std::uint32_t second_of(const JobOptions& job, std::uint32_t server) {
+  return (server + 1) % job.servers;
+}
+// The server whose blocks this one has the second copy of.
+inline std::uint32_t first_of(const JobOptions& job, std::uint32_t server) {
+  return (server + job.servers - 1) % job.servers;
+}
+
 // Readers leave failures to Decoder::finish().
 void put(bootstrap::Encoder& out, const JobOptions& job);
 void put(bootstrap::Encoder& out, const tensor::Spec& spec);
@@ -97,6 +114,7 @@ void put(bootstrap::Encoder& out, const Welcome& welcome);
 void put(bootstrap::Encoder& out, const fabric::RemoteRegion& region);
 void put(bootstrap::Encoder& out, const ShardPlace& place);
 void put(bootstrap::Encoder& out, const PartPlace& place);
+void put(bootstrap::Encoder& out, const JobView& view);
 
 Result<JobOptions> get_job(bootstrap::Decoder& in);
 Result<tensor::Spec> get_spec(bootstrap::Decoder& in);
@@ -107,6 +125,7 @@ Result<Welcome> get_welcome(bootstrap::Decoder& in);
 Result<fabric::RemoteRegion> get_region(bootstrap::Decoder& in);
 Result<ShardPlace> get_shard_place(bootstrap::Decoder& in);
 Result<PartPlace> get_part_place(bootstrap::Decoder& in);
+Result<JobView> get_view(bootstrap::Decoder& in, const JobOptions& job);
 
 inline constexpr std::size_t kMostName = 1024;
 inline constexpr std::size_t kMostPath = 4096;

@@ -22,6 +22,9 @@ struct JobOptions {
   std::uint64_t block_bytes = std::uint64_t{256} << 10;  // 4 KiB to 64 MiB, a multiple of 64
   std::uint32_t pool_blocks = 64;  // slots of each shard, shared by all workers: at least one each
   std::uint32_t most_dead = ~0U;   // when more workers than that have died, the job ends
+  // Servers that have each block: 1, or 2, so that the job goes on when a server dies. With 2, all
+  // servers have the same number of shards.
+  std::uint32_t replicas = 1;
 };
 
 }  // namespace ferry::ps

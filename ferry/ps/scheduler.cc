@@ -7,12 +7,6 @@
 #include "ferry/ps/scheduler_core_internal.h"
 
 namespace ferry::ps {
-namespace {
-
-constexpr std::chrono::seconds kServerAnswers{10};
-
-}  // namespace
-
 Result<Scheduler> Scheduler::open(SchedulerOptions options) {
   return Scheduler(FERRY_TRY(Core::open(std::move(options))));
 }
@@ -47,6 +41,7 @@ SchedulerStats Scheduler::Core::stats() {
 void Scheduler::Core::count() {
   LockGuard<Mutex> guard(lock_);
   stats_.servers = static_cast<std::uint32_t>(servers_.size());
+  stats_.servers_gone = static_cast<std::uint32_t>(view_.gone.size());
   stats_.tensors = static_cast<std::uint32_t>(tensors_.size());
   stats_.dead = dead_;
   stats_.workers = 0;
@@ -62,6 +57,17 @@ Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Byte
   return server.client->call(what, body, Deadline::after(kServerAnswers));
 }
 
+Status Scheduler::Core::ask_servers(Ask what, const Bytes& body, Nanos patience) {
+  for (auto& server : servers_) {
+    if (!server.alive) continue;
+    const auto answer = server.client->call(what, body, Deadline::after(patience));
+    if (answer) continue;
+    const bool gone = answer.error().code() == Code::kUnavailable;
+    if (job_.replicas == 1 || !gone) return tl::unexpected<Error>(answer.error());
+  }
+  return {};
+}
+
 // What the dead worker has ended somewhere counts everywhere; the rest counts nowhere.
 void Scheduler::Core::settle(std::uint32_t rank) {
   Bytes who;
@@ -69,9 +75,12 @@ void Scheduler::Core::settle(std::uint32_t rank) {
   std::uint64_t through = 0;
   std::uint64_t folded = 0;
   for (auto& server : servers_) {
+    if (!server.alive) continue;
     const auto answer = ask_server(server, Ask::kFreeze, who);
     if (!answer) {
       logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
+      // It may still hear the dead worker. Before the others go on, nobody listens to it any more.
+      if (job_.replicas > 1) server_gone(static_cast<std::uint32_t>(&server - servers_.data()));
       continue;
     }
     bootstrap::Decoder in(*answer);
@@ -81,6 +90,7 @@ void Scheduler::Core::settle(std::uint32_t rank) {
   Bytes verdict;
   bootstrap::Encoder(verdict).u32(rank).u64(through).u32(folded > through ? ++last_attempt_ : 0);
   for (auto& server : servers_) {
+    if (!server.alive) continue;
     const auto answer = ask_server(server, Ask::kSettle, verdict);
     if (!answer)
       logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
@@ -110,7 +120,8 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   Bytes well;
   bootstrap::Encoder(well).u8(0);
   if (!failure_)
-    for (auto& server : servers_) (void)ask_server(server, Ask::kStop, well);
+    for (auto& server : servers_)
+      if (server.alive) (void)ask_server(server, Ask::kStop, well);
   end_.set({});
 }
 
@@ -134,15 +145,46 @@ void Scheduler::Core::fail_job(const Error& cause) {
 void Scheduler::Core::gone(std::uint64_t peer) {
   std::erase_if(joining_, [&](const Waiting& each) { return each.question.peer == peer; });
   if (const auto rank = rank_of(peer)) return take_out(*rank, true);
-  for (auto& server : servers_) {
-    if (server.peer != peer) continue;
-    server.alive = false;
-    if (!end_.is_set())
-      fail_job(
-          Error(Code::kAborted,
-                fmt::format("the server at {} is gone, and its blocks with it", server.place.data),
-                0, __FILE__, __LINE__));
-  }
+  for (std::uint32_t index = 0; index < servers_.size(); ++index)
+    if (servers_[index].peer == peer) server_gone(index);
+}
+
+void Scheduler::Core::server_gone(std::uint32_t index) {
+  if (!servers_[index].alive) return;
+  servers_[index].alive = false;
+  servers_[index].client.reset();  // if it is there after all, it sees that it is not counted on
+  if (end_.is_set()) return;
+  const auto fails = [&](const std::string& text) {
+    fail_job(Error(Code::kAborted, text, 0, __FILE__, __LINE__));
+  };
+  const auto& data = servers_[index].place.data;
+  if (job_.replicas == 1 || !all_ready())
+    return fails(fmt::format("the server at {} is gone, and its blocks with it", data));
+  for (const auto other : {first_of(job_, index), second_of(job_, index)})
+    if (!servers_[other].alive)
+      return fails(fmt::format(
+          "the servers at {} and {} are gone, and both copies of some blocks with them; begin anew "
+          "from the last snapshot",
+          servers_[other].place.data, data));
+  go_without(index);
+}
+
+void Scheduler::Core::go_without(std::uint32_t index) {
+  view_.gone.push_back(index);
+  ++view_.number;
+  logger().warn("server {} at {} is gone; server {} goes on with its blocks", index,
+                servers_[index].place.data, second_of(job_, index));
+  tell_view();
+  count();
+}
+
+void Scheduler::Core::tell_view() {
+  Bytes news;
+  bootstrap::Encoder out(news);
+  put(out, view_);
+  // One that does not answer is gone too, which is seen next.
+  for (auto& server : servers_)
+    if (server.alive) (void)ask_server(server, Ask::kMoved, news);
 }
 
 }  // namespace ferry::ps

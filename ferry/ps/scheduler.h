@@ -20,10 +20,11 @@ struct SchedulerOptions {
 };
 
 struct SchedulerStats {
-  std::uint32_t servers = 0;  // that have come
-  std::uint32_t workers = 0;  // that are there
-  std::uint32_t left = 0;     // workers that said so
-  std::uint32_t dead = 0;     // workers that did not
+  std::uint32_t servers = 0;       // that have come
+  std::uint32_t servers_gone = 0;  // that the job goes on without
+  std::uint32_t workers = 0;       // that are there
+  std::uint32_t left = 0;          // workers that said so
+  std::uint32_t dead = 0;          // workers that did not
   std::uint32_t tensors = 0;
 };
 

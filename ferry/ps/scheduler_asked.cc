@@ -29,6 +29,14 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       return FERRY_TRY(snapshot(body));
     case Ask::kBarrier:
       return barrier(question);
+    case Ask::kView: {
+      // A worker that was believed to be dead learns it here.
+      FERRY_TRY(rank_of(question.peer));
+      Bytes answer;
+      bootstrap::Encoder out(answer);
+      put(out, view_);
+      return answer;
+    }
     case Ask::kMembers:
       return FERRY_TRY(members());
     case Ask::kLeave: {
@@ -50,6 +58,12 @@ Result<Bytes> Scheduler::Core::join_server(std::uint64_t peer, bootstrap::Decode
   FERRY_TRY(in.finish("a server that joins"));
   if (servers_.size() >= job_.servers)
     return fail(Code::kResourceExhausted, "the job has its {} servers already", job_.servers);
+  if (job_.replicas > 1 && !servers_.empty() &&
+      servers_.front().place.shards != server.place.shards)
+    return fail(Code::kInvalidArgument,
+                "a server of {} shards in a job with {} replicas whose other servers have {}: all "
+                "must have as many",
+                server.place.shards, job_.replicas, servers_.front().place.shards);
   server.client = FERRY_TRY(RpcClient::connect(*asking_, server.place.control,
                                                Deadline::after(std::chrono::seconds(10))));
   std::uint32_t first = 0;
@@ -76,6 +90,7 @@ Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
     std::size_t shards = 0;
     for (const auto& server : servers_) shards += server.place.shards;
     placement_.emplace(shards);
+    if (job_.replicas > 1) tell_view();
     if (auto restored = restore(); !restored) {
       fail_job(restored.error());
       return tl::unexpected<Error>(restored.error());
@@ -168,9 +183,7 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
   Bytes wish;
   bootstrap::Encoder wanted(wish);
   put(wanted, info);
-  for (auto& server : servers_) {
-    const auto made = ask_server(server, Ask::kCreate, wish);
-    if (made) continue;
+  if (const auto made = ask_servers(Ask::kCreate, wish, kServerAnswers); !made) {
     drop(info);
     return tl::unexpected<Error>(made.error());
   }
@@ -187,7 +200,8 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
 void Scheduler::Core::drop(const TensorInfo& info) {
   Bytes id;
   bootstrap::Encoder(id).u32(info.id);
-  for (auto& server : servers_) (void)ask_server(server, Ask::kDrop, id);
+  for (auto& server : servers_)
+    if (server.alive) (void)ask_server(server, Ask::kDrop, id);
   placement_->take_back(info.runs);
 }
 

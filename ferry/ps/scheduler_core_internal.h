@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -36,6 +37,7 @@ class Scheduler::Core final : public RpcServer::Handler {
     std::uint64_t peer = 0;
     State state = State::kExpected;
   };
+  static constexpr std::chrono::seconds kServerAnswers{10};
   Core() = default;
   Result<Bytes> join_server(std::uint64_t peer, bootstrap::Decoder& in);
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
@@ -67,8 +69,15 @@ class Scheduler::Core final : public RpcServer::Handler {
   void settle(std::uint32_t rank);
   void take_out(std::uint32_t rank, bool died);
   void fail_job(const Error& cause);
+  void server_gone(std::uint32_t index);
+  void go_without(std::uint32_t index);
+  // To the servers that are left, and so to the workers.
+  void tell_view();
   void count();
   Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
+  // Every server that is there. One that dies meanwhile is left out if the job can do without it;
+  // else the first failure ends it.
+  Status ask_servers(Ask what, const Bytes& body, Nanos patience);
 
   SchedulerOptions options_;
   JobOptions job_;
@@ -79,6 +88,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::uint32_t last_tensor_ = 0;
   std::uint32_t last_attempt_ = 0;
   std::uint32_t dead_ = 0;
+  JobView view_;
   struct Waiting {
     RpcServer::Question question;
     std::uint32_t wanted = 0;

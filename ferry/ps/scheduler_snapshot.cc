@@ -17,10 +17,11 @@ Result<Bytes> Scheduler::Core::snapshot(bootstrap::Decoder& in) {
   const Snapshots snapshots{std::string(in.string(kMostPath))};
   FERRY_TRY(in.finish("a snapshot's folder"));
   const auto path = FERRY_TRY(snapshots.begin());
-  Bytes where;
-  bootstrap::Encoder(where).string(path);
   std::vector<std::uint64_t> clocks;
   for (auto& server : servers_) {
+    if (!server.alive) continue;
+    Bytes where;
+    bootstrap::Encoder(where).string(path).u32(static_cast<std::uint32_t>(clocks.size()));
     const auto saved = FERRY_TRY(server.client->call(Ask::kSave, where, Deadline::after(kDisk)));
     bootstrap::Decoder answer(saved);
     clocks.push_back(answer.u64());
@@ -32,9 +33,11 @@ Result<Bytes> Scheduler::Core::snapshot(bootstrap::Decoder& in) {
   std::vector<TensorInfo> infos;
   for (const auto& [name, tensor] : tensors_)
     if (tensor.there) infos.push_back(tensor.info);
-  FERRY_TRY(Snapshots::finish(path, infos, job_.servers));
+  FERRY_TRY(Snapshots::finish(path, infos, static_cast<std::uint32_t>(clocks.size())));
   snapshots.keep_newest(kKept);
-  return where;
+  Bytes answer;
+  bootstrap::Encoder(answer).string(path);
+  return answer;
 }
 
 Status Scheduler::Core::restore() {
@@ -53,8 +56,7 @@ Status Scheduler::Core::restore() {
     bootstrap::Encoder out(wish);
     out.string(snapshot.path).u32(snapshot.servers);
     put(out, info);
-    for (auto& server : servers_)
-      FERRY_TRY(server.client->call(Ask::kRestore, wish, Deadline::after(kDisk)));
+    FERRY_TRY(ask_servers(Ask::kRestore, wish, kDisk));
     const auto name = info.name;
     tensors_.emplace(name, TensorAt{.info = std::move(info), .there = true});
   }

@@ -46,7 +46,7 @@ Status Server::Core::join(Deadline deadline) {
   FERRY_TRY(in.finish("the scheduler's answer"));
   workers_.resize(job_.workers);
   const bool alone = job_.servers == 1 && options_.shards == 1;
-  for (std::uint32_t each = 0; each < options_.shards; ++each)
+  for (std::uint32_t each = 0; each < options_.shards * job_.replicas; ++each)
     shards_.push_back(FERRY_TRY(Shard::open(*data_, job_, alone)));
   acceptor_ = std::thread([this] { accept_data(); });
   joined_ = true;
@@ -94,9 +94,21 @@ Result<fabric::Channel*> Server::Core::channel_of(const fabric::DeviceId& device
   }
 }
 
+void Server::Core::gone(std::uint64_t peer) {
+  if (peer == scheduler_peer_) scheduler_gone();
+}
+
 void Server::Core::tick() {
-  if (!joined_ || scheduler_->alive()) return;
-  end_.set(fail(Code::kUnavailable, "the scheduler at {} is gone", options_.scheduler));
+  if (joined_ && !scheduler_->alive()) scheduler_gone();
+}
+
+void Server::Core::scheduler_gone() {
+  if (end_.is_set()) return;
+  // If only this server was cut off, or hung, the others go on with its blocks.
+  if (job_.replicas > 1)
+    for (auto& shard : shards_) shard->retire();
+  end_.set(fail(Code::kUnavailable, "the scheduler at {} is gone, or goes on without this server",
+                options_.scheduler));
 }
 
 ServerStats Server::Core::stats() {

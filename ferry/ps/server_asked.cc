@@ -30,6 +30,8 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(freeze(body));
     case Ask::kSettle:
       return FERRY_TRY(settle(body));
+    case Ask::kMoved:
+      return FERRY_TRY(move_on(question.peer, body));
     case Ask::kStop:
       return FERRY_TRY(stop(body));
     default:
@@ -42,6 +44,13 @@ Result<std::uint32_t> Server::Core::get_rank(bootstrap::Decoder& in) const {
   const auto rank = in.u32();
   if (rank >= job_.workers) return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
   return rank;
+}
+
+std::optional<std::uint32_t> Server::Core::local_shard(std::uint32_t shard) const {
+  const auto count = options_.shards;
+  if (shard >= first_shard_ && shard - first_shard_ < count) return shard - first_shard_;
+  if (job_.replicas == 1 || shard / count != first_of(job_, index_)) return std::nullopt;
+  return count + shard % count;
 }
 
 Status Server::Core::create_part(const TensorInfo& info, std::uint32_t run,
@@ -61,7 +70,7 @@ Status Server::Core::create_part(const TensorInfo& info, std::uint32_t run,
     return fail(Code::kResourceExhausted,
                 "server {} has no memory for {} bytes of tensor '{}' (three versions): {}", index_,
                 info.runs[run].bytes, info.name, made.error().message());
-  PartAt at{.shard = info.runs[run].shard - first_shard_,
+  PartAt at{.shard = *local_shard(info.runs[run].shard),
             .run = run,
             .offset = info.runs[run].offset,
             .part = made->get()};
@@ -91,8 +100,7 @@ Result<Bytes> Server::Core::create(bootstrap::Decoder& in) {
 Status Server::Core::make(const TensorInfo& info) {
   auto& parts = tensors_[info.id];
   for (std::uint32_t run = 0; run < info.runs.size(); ++run) {
-    const auto shard = info.runs[run].shard;
-    if (shard < first_shard_ || shard - first_shard_ >= options_.shards) continue;
+    if (!local_shard(info.runs[run].shard)) continue;
     auto made = create_part(info, run, parts);
     if (made) continue;
     remove(parts);
@@ -129,7 +137,7 @@ Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
   ++workers_[rank].nonce;
   Bytes answer;
   bootstrap::Encoder out(answer);
-  for (std::uint32_t each = 0; each < options_.shards; ++each) {
+  for (std::uint32_t each = 0; each < shards_.size(); ++each) {
     auto& shard = *shards_[each];
     Result<ShardPlace> place;
     shard.run([&] {
@@ -209,6 +217,16 @@ Result<Bytes> Server::Core::settle(bootstrap::Decoder& in) {
   const auto attempt = in.u32();
   FERRY_TRY(in.finish("a worker to be settled"));
   for (auto& shard : shards_) shard->run([&] { shard->settle(rank, through, attempt); });
+  return Bytes();
+}
+
+Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) {
+  const auto view = FERRY_TRY(get_view(in, job_));
+  FERRY_TRY(in.finish("the servers that are gone"));
+  scheduler_peer_ = peer;
+  first_gone_ =
+      std::find(view.gone.begin(), view.gone.end(), first_of(job_, index_)) != view.gone.end();
+  for (auto& shard : shards_) shard->run([&] { shard->move_on(view.number); });
   return Bytes();
 }
 

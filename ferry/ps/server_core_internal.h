@@ -24,7 +24,7 @@ class Server::Core final : public RpcServer::Handler {
 
   Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
                                      bootstrap::Decoder& body) override;
-  void gone(std::uint64_t) override {}
+  void gone(std::uint64_t peer) override;
   void tick() override;
 
  private:
@@ -42,8 +42,11 @@ class Server::Core final : public RpcServer::Handler {
     std::uint16_t nonce = 0;
   };
   Core() = default;
+  // Which of shards_ has this shard of the job: its own ones, then those it has second copies of.
+  std::optional<std::uint32_t> local_shard(std::uint32_t shard) const;
   Status join(Deadline deadline);
   void accept_data();
+  void scheduler_gone();
   Result<fabric::Channel*> channel_of(const fabric::DeviceId& device);
   Result<Bytes> create(bootstrap::Decoder& in);
   Status make(const TensorInfo& info);
@@ -58,6 +61,7 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> add_landing(bootstrap::Decoder& in);
   Result<Bytes> freeze(bootstrap::Decoder& in);
   Result<Bytes> settle(bootstrap::Decoder& in);
+  Result<Bytes> move_on(std::uint64_t peer, bootstrap::Decoder& in);
   Result<Bytes> stop(bootstrap::Decoder& in);
   Result<std::uint32_t> get_rank(bootstrap::Decoder& in) const;
 
@@ -69,7 +73,9 @@ class Server::Core final : public RpcServer::Handler {
   std::map<std::uint32_t, std::vector<PartAt>> tensors_;
   std::map<std::uint32_t, TensorInfo> infos_;
   std::vector<WorkerAt> workers_;
-  std::uint32_t first_shard_ = 0;  // of this server, counted over all
+  std::uint64_t scheduler_peer_ = 0;  // what it is to control_, once it has asked
+  std::uint32_t first_shard_ = 0;     // of this server, counted over all
+  bool first_gone_ = false;  // the job goes on without the server that this one is second of
 
   JobEnd end_;
   Mutex lock_;

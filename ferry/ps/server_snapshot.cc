@@ -8,6 +8,7 @@ namespace ferry::ps {
 // Shards stop one after the other while their parts are copied; the file is written afterwards.
 Result<Bytes> Server::Core::save(bootstrap::Decoder& in) {
   const auto path = std::string(in.string(kMostPath));
+  const auto file = in.u32();
   FERRY_TRY(in.finish("a snapshot to be saved"));
   std::vector<std::unique_ptr<PartImage>> images;  // the tensors are views of these
   storage::Checkpoint checkpoint;
@@ -28,6 +29,8 @@ Result<Bytes> Server::Core::save(bootstrap::Decoder& in) {
   }
   for (auto& [id, parts] : tensors_) {
     for (auto& at : parts) {
+      // A second copy is saved where the first one is gone.
+      if (at.shard >= options_.shards && !first_gone_) continue;
       auto image = std::make_unique<PartImage>();
       shards_[at.shard]->run([&] { *image = at.part->image(); });
       FERRY_TRY(Snapshots::put_image(checkpoint.tensors, infos_.at(id), at.offset, *image));
@@ -35,7 +38,7 @@ Result<Bytes> Server::Core::save(bootstrap::Decoder& in) {
     }
   }
   checkpoint.step = clock;
-  FERRY_TRY(storage::save_checkpoint(Snapshots::file_of(path, index_), checkpoint));
+  FERRY_TRY(storage::save_checkpoint(Snapshots::file_of(path, file), checkpoint));
   Bytes answer;
   bootstrap::Encoder(answer).u64(clock);
   return answer;

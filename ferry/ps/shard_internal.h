@@ -36,6 +36,8 @@ class Shard {
 
   // Ends its thread; what it owns stays until destruction.
   void stop();
+  // The job goes on without this server: no entry is taken any more. For any thread.
+  void retire() { retired_ = true; }
   // Runs the command on the shard's thread, between two entries, and waits for it.
   void run(const std::function<void()>& command);
 
@@ -58,6 +60,8 @@ class Shard {
   // `attempt` other than 0: the open step begins anew, under that number.
   void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
   void abort();
+  // The job goes on without some server: workers are told before anything that follows from it.
+  void move_on(std::uint64_t view);
   std::uint64_t clock() const { return clock_; }
   // Whether workers have pushed something that is not applied yet.
   bool at_rest() const;
@@ -131,6 +135,7 @@ class Shard {
   std::vector<Member> members_;
   std::uint64_t clock_ = 0;
   std::uint32_t attempt_ = 0;  // at the open step
+  std::uint64_t view_ = 0;
   ShardStats stats_;
 
   Mutex lock_;
@@ -140,6 +145,7 @@ class Shard {
   std::uint64_t commands_given_ FERRY_GUARDED_BY(lock_) = 0;
   std::atomic<bool> commanded_{false};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> retired_{false};
   std::thread thread_;
 };
 

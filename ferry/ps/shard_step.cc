@@ -20,6 +20,7 @@ Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
   place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
   place.pool = FERRY_TRY(device_.grant(pool_, fabric::Rights::kReadWrite, channel));
   place.clock = clock_;
+  if (view_ > 0) tell_word(*link, offsetof(Words, view), view_);
   links_[rank] = std::move(link);
   return place;
 }
@@ -197,6 +198,12 @@ void Shard::begin_anew(std::uint32_t attempt) {
 bool Shard::at_rest() const {
   return std::none_of(parts_.begin(), parts_.end(),
                       [](const auto& part) { return part != nullptr && part->pending(); });
+}
+
+void Shard::move_on(std::uint64_t view) {
+  view_ = view;
+  for (auto& link : links_)
+    if (link != nullptr && !link->frozen) tell_word(*link, offsetof(Words, view), view_);
 }
 
 void Shard::abort() {

@@ -96,20 +96,37 @@ Status WorkerCore::join(Deadline deadline) {
   rank_ = welcome.rank;
   job_ = welcome.job;
   std::uint32_t lines = 0;
-  for (const auto& server : welcome.servers) lines += server.shards;
+  for (const auto& server : welcome.servers) lines += server.shards * job_.replicas;
   words_ = FERRY_TRY(data_->allocate(lines * kWordsBytes));
   servers_.resize(welcome.servers.size());
-  std::uint32_t line = 0;
+  for (std::uint32_t each = 0; each < servers_.size(); ++each)
+    add_links(each, welcome.servers[each].shards);
+  if (job_.replicas > 1) FERRY_TRY(learn_view(deadline));
   for (std::uint32_t each = 0; each < servers_.size(); ++each) {
-    FERRY_TRY(attach(each, welcome.servers[each], line, deadline));
-    line += welcome.servers[each].shards;
+    if (servers_[each].gone) continue;
+    const auto attached = attach(each, welcome.servers[each], deadline);
+    if (!attached) FERRY_TRY(outlive(each, attached.error(), deadline));
   }
   for (const auto& link : shards_) step_ = std::max(step_, link.clock());
   return {};
 }
 
-Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, std::uint32_t line,
-                          Deadline deadline) {
+void WorkerCore::add_links(std::uint32_t server, std::uint32_t shards) {
+  auto& at = servers_[server];
+  at.shards = shards;
+  at.first_link = static_cast<std::uint32_t>(shards_.size());
+  at.first_shard = at.first_link / job_.replicas;
+  for (std::uint32_t each = 0; each < shards * job_.replicas; ++each) {
+    auto& link = shards_.emplace_back();
+    link.server = server;
+    link.channel = &at.channel;
+    link.words = words_.data() + (at.first_link + each) * kWordsBytes;
+    link.entries.resize(kRingEntries);
+    for (auto slot = slots_each(job_); slot > 0; --slot) link.free_slots.push_back(slot - 1);
+  }
+}
+
+Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, Deadline deadline) {
   auto& at = servers_[server];
   at.channel = FERRY_TRY(data_->connect(place.data, {.deadline = deadline}));
   at.control = FERRY_TRY(RpcClient::connect(*asking_, place.control, deadline));
@@ -119,21 +136,15 @@ Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, std::u
   const auto id = data_->id();
   out.u32(rank_).raw(std::as_bytes(std::span(id.bytes)));
   put(out, words);
-  out.u32(line);
+  out.u32(at.first_link);
   const auto answer = FERRY_TRY(at.control->call(Ask::kAttach, wish, deadline));
   bootstrap::Decoder in(answer);
-  for (std::uint32_t each = 0; each < place.shards; ++each) {
+  for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
     const auto shard = FERRY_TRY(get_shard_place(in));
-    auto& link = shards_.emplace_back();
-    link.server = server;
-    link.channel = &at.channel;
+    auto& link = shards_[at.first_link + each];
     link.ring = shard.ring;
     link.pool = shard.pool;
     if (auto mapped = at.channel.map(shard.pool)) link.pool_mapped = mapped->data();
-    auto* own = words_.data() + (line + each) * kWordsBytes;
-    link.words = own;
-    link.entries.resize(kRingEntries);
-    for (auto slot = slots_each(job_); slot > 0; --slot) link.free_slots.push_back(slot - 1);
   }
   return in.finish("a server's shards");
 }
@@ -249,7 +260,18 @@ Result<Parameter> WorkerCore::open_tensor(TensorInfo info, Deadline deadline) {
   for (std::size_t dim = 1; dim < info.spec.shape.rank(); ++dim)
     tensor.row_bytes *= static_cast<std::uint64_t>(info.spec.shape.dim(dim));
   tensor.info = std::move(info);
-  tensor.parts.resize(tensor.info.runs.size());
+  tensor.parts.resize(tensor.info.runs.size() * job_.replicas);
+  const auto shards = shards_.size() / job_.replicas;
+  for (std::size_t index = 0; index < tensor.parts.size(); ++index) {
+    auto& part = tensor.parts[index];
+    part.run = tensor.info.runs[index % tensor.info.runs.size()];
+    if (part.run.shard >= shards)
+      return fail(Code::kDataLoss, "the scheduler speaks of shard {}; there are {}", part.run.shard,
+                  shards);
+    part.link =
+        &link_of(part.run.shard, static_cast<std::uint32_t>(index / tensor.info.runs.size()));
+    part.layout = {part.run.bytes, tensor.info.block_bytes};
+  }
   for (std::uint32_t server = 0; server < servers_.size(); ++server)
     FERRY_TRY(open_parts(tensor, server, deadline));
   const auto parameter = static_cast<Parameter>(tensors_.size());
@@ -262,17 +284,18 @@ Status WorkerCore::open_parts(TensorLink& tensor, std::uint32_t server, Deadline
   auto& at = servers_[server];
   Bytes wish;
   bootstrap::Encoder(wish).u32(rank_).u32(tensor.info.id);
-  const auto answer = FERRY_TRY(at.control->call(Ask::kOpen, wish, deadline));
-  bootstrap::Decoder in(answer);
+  const auto answer = FERRY_TRY(ask_server(server, Ask::kOpen, wish, deadline));
+  if (!answer) return {};
+  bootstrap::Decoder in(*answer);
+  const auto runs = tensor.info.runs.size();
   while (in.remaining() > 0 && in.ok()) {
     const auto place = FERRY_TRY(get_part_place(in));
-    if (place.run >= tensor.parts.size() || tensor.info.runs[place.run].shard >= shards_.size())
+    std::size_t index = place.run;
+    while (index < tensor.parts.size() && tensor.parts[index].link->server != server) index += runs;
+    if (place.run >= runs || index >= tensor.parts.size())
       return fail(Code::kDataLoss, "server {} speaks of a part that there is not", server);
-    auto& part = tensor.parts[place.run];
-    part.run = tensor.info.runs[place.run];
-    part.link = &shards_[part.run.shard];
+    auto& part = tensor.parts[index];
     part.number = place.part;
-    part.layout = {part.run.bytes, tensor.info.block_bytes};
     part.table = place.table;
     part.nonce = place.nonce;
     const auto table = at.channel.map(place.table);
@@ -291,8 +314,7 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
   FERRY_TRY(
       post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
   const auto taken = [this] {
-    return std::all_of(shards_.begin(), shards_.end(),
-                       [](const ShardLink& link) { return link.landed() >= link.posted; });
+    return everywhere([](const ShardLink& link) { return link.landed() >= link.posted; });
   };
   return wait_for(taken, deadline, "first values of a tensor to be taken");
 }
@@ -301,39 +323,47 @@ Result<tensor::Tensor> WorkerCore::allocate(const tensor::Spec& spec, Deadline d
   const auto bytes = FERRY_TRY(spec.bytes());
   Memory memory;
   memory.region = FERRY_TRY(data_->allocate(bytes));
-  for (auto& server : servers_) {
-    Bytes wish;
-    bootstrap::Encoder out(wish);
-    out.u32(rank_);
-    put(out, FERRY_TRY(data_->grant(memory.region, fabric::Rights::kRead, server.channel)));
-    const auto answer = FERRY_TRY(server.control->call(Ask::kGrant, wish, deadline));
-    bootstrap::Decoder in(answer);
-    const bool mapped = in.u8() != 0;
-    FERRY_TRY(in.finish("what a server says of memory"));
-    memory.at.push_back(mapped ? std::optional(server.memories++) : std::nullopt);
-  }
+  for (std::uint32_t server = 0; server < servers_.size(); ++server)
+    memory.at.push_back(FERRY_TRY(lend(server, memory.region, deadline)));
   auto tensor = FERRY_TRY(tensor::Tensor::over(spec, memory.region.bytes()));
   memories_.push_back(std::move(memory));
   return tensor;
 }
 
-// A server that is gone is named; the job may go on without it if it has ended.
+Result<std::optional<std::uint32_t>> WorkerCore::lend(std::uint32_t server,
+                                                      const fabric::Region& region,
+                                                      Deadline deadline) {
+  auto& at = servers_[server];
+  if (at.gone) return std::optional<std::uint32_t>();
+  Bytes wish;
+  bootstrap::Encoder out(wish);
+  out.u32(rank_);
+  put(out, FERRY_TRY(data_->grant(region, fabric::Rights::kRead, at.channel)));
+  const auto answer = FERRY_TRY(ask_server(server, Ask::kGrant, wish, deadline));
+  if (!answer) return std::optional<std::uint32_t>();
+  bootstrap::Decoder in(*answer);
+  const bool mapped = in.u8() != 0;
+  FERRY_TRY(in.finish("what a server says of memory"));
+  return mapped ? std::optional(at.memories++) : std::nullopt;
+}
+
+// A server that is gone is named; the job may go on without it if it has ended. With replicas, that
+// is for the scheduler to say.
 Status WorkerCore::lost() const {
   for (const auto& link : shards_)
-    if (!link.channel->alive())
+    if (job_.replicas == 1 && !link.channel->alive())
       return fail(Code::kUnavailable, "the server at {} is gone", link.channel->peer_endpoint());
-  for (const auto& link : shards_)
-    if (link.redo() == Words::kAborted)
-      return fail(Code::kAborted, "too many workers have died, or a server has; the job has ended");
+  if (!everywhere([](const ShardLink& link) { return link.redo() != Words::kAborted; }))
+    return fail(Code::kAborted, "too many workers have died, or a server has; the job has ended");
   return {};
 }
 
 bool WorkerCore::stirred() const {
-  return !again_ && std::any_of(shards_.begin(), shards_.end(),
-                                [this](const ShardLink& link) { return link.redo() != attempt_; });
+  return !again_ && !everywhere([this](const ShardLink& link) { return link.redo() == attempt_; });
 }
 
 Status WorkerCore::look_after(Deadline deadline) {
+  FERRY_TRY(see_view(deadline));
   FERRY_TRY(lost());
   return stirred() ? push_again(deadline) : Status();
 }
@@ -347,7 +377,7 @@ Status WorkerCore::wait_for(InlineFunction<bool()> ready, Deadline deadline, con
       return fail(Code::kDeadlineExceeded, "worker {} waited in vain for {}", rank_, what);
     const auto slice = std::min(deadline, Deadline::after(kLookAround));
     auto* look = &ready;
-    (void)data_->wait_until([this, look] { return (*look)() || stirred(); }, slice);
+    (void)data_->wait_until([this, look] { return (*look)() || moved() || stirred(); }, slice);
   }
 }
 

@@ -43,7 +43,8 @@ struct WorkerStats {
   std::uint64_t pulled_with_push = 0;  // tensors that servers sent back on their own
   std::uint64_t torn_reads = 0;        // blocks that were read again
   std::uint64_t not_finite = 0;
-  std::uint64_t begun_anew = 0;  // steps that were pushed once more because somebody died
+  std::uint64_t begun_anew = 0;    // steps that were pushed once more because somebody died
+  std::uint64_t servers_gone = 0;  // that the job goes on without
 };
 
 // A tensor of the job, as this worker knows it.

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +26,7 @@ struct ShardLink {
   const std::byte* words = nullptr;  // Words, in memory of this worker
   std::vector<Entry> entries;        // what lies in the ring
   std::uint64_t posted = 0;
+  bool gone = false;  // the job goes on without its server
   struct InSlot {
     std::uint64_t number = 0;
     std::uint64_t step = 0;
@@ -38,6 +41,7 @@ struct ShardLink {
   std::uint64_t landed() const { return load_word(words, offsetof(Words, landed)); }
   std::uint64_t clock() const { return load_word(words, offsetof(Words, clock)); }
   std::uint64_t redo() const { return load_word(words, offsetof(Words, redo)); }
+  std::uint64_t view() const { return load_word(words, offsetof(Words, view)); }
 };
 
 // What it knows of a tensor's part.
@@ -58,7 +62,7 @@ struct TensorLink {
   TensorInfo info;
   std::uint64_t bytes = 0;
   std::uint64_t row_bytes = 0;
-  std::vector<PartLink> parts;                  // by offset
+  std::vector<PartLink> parts;                  // by offset; then second copies, the same way
   std::uint64_t pushed_in = 0;                  // the last step in which it was pushed
   std::shared_ptr<std::vector<std::byte>> own;  // for pulls that are not in place
   fabric::Region landing;                       // where servers send what was asked to come back
@@ -68,6 +72,10 @@ struct ServerLink {
   std::unique_ptr<RpcClient> control;
   fabric::Channel channel;
   std::uint32_t memories = 0;  // that the server has mapped
+  std::uint32_t shards = 0;
+  std::uint32_t first_shard = 0;  // counted over all servers
+  std::uint32_t first_link = 0;   // its own shards, then those it has second copies of
+  bool gone = false;              // the job goes on without it
 };
 
 // Memory from allocate(), and which of a server's memories it is.
@@ -81,7 +89,7 @@ struct Pushed {
   Parameter parameter = 0;
   std::span<const std::byte> gradient;                 // dense
   std::shared_ptr<const std::vector<std::byte>> rows;  // a payload for one slot
-  std::uint32_t part = 0;
+  std::uint32_t part = 0;                              // of the first copies
   std::uint64_t count = 0;
   bool back = false;  // the new values are to be sent back
 };
@@ -130,11 +138,35 @@ class WorkerCore {
   WorkerCore() = default;
   bool sync() const { return job_.consistency == Consistency::kSync; }
   Status join(Deadline deadline);
-  Status attach(std::uint32_t server, const ServerPlace& place, std::uint32_t line,
-                Deadline deadline);
+  void add_links(std::uint32_t server, std::uint32_t shards);
+  Status attach(std::uint32_t server, const ServerPlace& place, Deadline deadline);
   Result<Parameter> open_tensor(TensorInfo info, Deadline deadline);
   Status open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline);
   Status assign(Parameter parameter, std::span<const std::byte> values, Deadline deadline);
+  // Nothing if the job goes on without the server.
+  Result<std::optional<Bytes>> ask_server(std::uint32_t server, Ask what, const Bytes& wish,
+                                          Deadline deadline);
+  // Which of the server's memories it is, if it has mapped it.
+  Result<std::optional<std::uint32_t>> lend(std::uint32_t server, const fabric::Region& region,
+                                            Deadline deadline);
+
+  // Copies of a shard, and of a part: see the design note.
+  ShardLink& link_of(std::uint32_t shard, std::uint32_t copy);
+  // The index of the copy that is read: the first, unless its server is gone.
+  static std::size_t shown(const TensorLink& tensor, std::uint32_t run);
+  // Whether it is so for every shard that there is.
+  template <class Check>
+  bool everywhere(Check check) const {
+    return std::all_of(shards_.begin(), shards_.end(),
+                       [&](const ShardLink& link) { return link.gone || check(link); });
+  }
+  // Whether shards say that the job goes on without a server that this worker counts on.
+  bool moved() const;
+  Status see_view(Deadline deadline);
+  Status learn_view(Deadline deadline);
+  void go_without(std::uint32_t server);
+  // After a failure at a server: well if the job goes on without it, which is waited for.
+  Status outlive(std::uint32_t server, const Error& problem, Deadline deadline);
 
   // Waits until it is so, and sees to what comes up meanwhile.
   Status wait_for(InlineFunction<bool()> ready, Deadline deadline, const char* what);
@@ -160,6 +192,7 @@ class WorkerCore {
   const Memory* memory_of(std::span<const std::byte> bytes) const;
 
   Status wait_fresh(Deadline deadline);
+  Status pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline);
   // True: the views lie in the server's memory, under the worker's lease.
   Result<bool> lease(PartLink& part, std::vector<View>& views) const;
   bool look(const PartLink& part, std::uint32_t block, std::uint64_t& current) const;
@@ -171,7 +204,11 @@ class WorkerCore {
   Result<bool> fetch(PartLink& part, std::span<std::byte> out, Deadline deadline);
   Result<bool> copy(const PartLink& part, std::span<std::byte> out) const;
   Result<bool> read(const PartLink& part, std::span<std::byte> out, Deadline deadline);
-  Status fetch_when_there(PartLink& part, std::span<std::byte> out, Deadline deadline);
+  // Gets it from the copy that is shown, from the next one if that is gone, once it is there.
+  Status when_there(TensorLink& from, std::uint32_t run, Deadline deadline,
+                    const std::function<Result<bool>(PartLink&)>& get);
+  Status fetch_when_there(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
+                          Deadline deadline);
   Result<bool> fetch_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
   Result<bool> copy_rows(const PartLink& part, std::span<const RowAt> rows) const;
   Result<bool> read_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
@@ -193,6 +230,7 @@ class WorkerCore {
   std::uint64_t step_ = 0;      // ended
   std::uint64_t pushing_ = 0;   // the step of what is posted
   std::uint32_t attempt_ = 0;
+  std::uint64_t view_ = 0;
   bool again_ = false;  // push_again() is running
   bool left_ = false;
   WorkerStats stats_;

@@ -59,11 +59,14 @@ Status Pulled::release() {
 Status WorkerCore::wait_fresh(Deadline deadline) {
   if (job_.consistency == Consistency::kAsync) return {};
   const auto fresh = [this] {
-    return std::all_of(shards_.begin(), shards_.end(), [this](const ShardLink& link) {
+    return everywhere([this](const ShardLink& link) {
       return link.clock() + (sync() ? 0 : job_.staleness) >= step_;
     });
   };
-  return wait_for(fresh, deadline, "the other workers to end the step");
+  FERRY_TRY(wait_for(fresh, deadline, "the other workers to end the step"));
+  // Looked at after the clocks: what a step became after a server was given up is not there to be
+  // read at that server.
+  return moved() ? learn_view(deadline) : Status();
 }
 
 std::byte* WorkerCore::seat(const PartLink& part, std::size_t lease) const {
@@ -177,12 +180,54 @@ Result<bool> WorkerCore::fetch(PartLink& part, std::span<std::byte> out, Deadlin
   return part.mapped != nullptr ? copy(part, out) : read(part, out, deadline);
 }
 
-Status WorkerCore::fetch_when_there(PartLink& part, std::span<std::byte> out, Deadline deadline) {
-  while (!FERRY_TRY(fetch(part, out, deadline))) {
+Status WorkerCore::fetch_when_there(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
+                                    Deadline deadline) {
+  return when_there(from, run, deadline,
+                    [&](PartLink& part) { return fetch(part, out, deadline); });
+}
+
+Status WorkerCore::when_there(TensorLink& from, std::uint32_t run, Deadline deadline,
+                              const std::function<Result<bool>(PartLink&)>& get) {
+  for (;;) {
+    auto& part = from.parts[shown(from, run)];
+    const auto got = get(part);
+    if (!got) {
+      FERRY_TRY(outlive(part.link->server, got.error(), deadline));
+      continue;
+    }
+    if (*got) return {};
     if (deadline.expired()) return not_there(rank_);
+    FERRY_TRY(see_view(deadline));
     FERRY_TRY(lost());
     std::this_thread::sleep_for(kNotThere);
   }
+}
+
+Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled,
+                             Deadline deadline) {
+  const auto index = shown(from, run);
+  auto& part = from.parts[index];
+  if (part.mapped != nullptr) {
+    const auto leased = lease(part, pulled.views_);
+    if (!leased) FERRY_TRY(outlive(part.link->server, leased.error(), deadline));
+    if (leased.value_or(false)) {
+      pulled.leased_.push_back(static_cast<std::uint32_t>(index));
+      ++stats_.pulled_in_place;
+      return {};
+    }
+  }
+  if (pulled.own_ == nullptr) {
+    if (from.own == nullptr || from.own.use_count() > 1)
+      from.own = std::make_shared<Bytes>(from.bytes);
+    pulled.own_ = from.own;
+  }
+  const auto out = std::span(*pulled.own_).subspan(part.run.offset, part.run.bytes);
+  FERRY_TRY(fetch_when_there(from, run, out, deadline));
+  auto& views = pulled.views_;
+  if (!views.empty() && views.back().bytes.data() + views.back().bytes.size() == out.data())
+    views.back().bytes = {views.back().bytes.data(), views.back().bytes.size() + out.size()};
+  else
+    views.push_back({part.run.offset, out, 0});
   return {};
 }
 
@@ -193,26 +238,8 @@ Result<Pulled> WorkerCore::pull(Parameter parameter, Deadline deadline) {
   Pulled pulled;
   pulled.core_ = this;
   pulled.parameter_ = parameter;
-  for (std::uint32_t index = 0; index < from.parts.size(); ++index) {
-    auto& part = from.parts[index];
-    if (part.mapped != nullptr && FERRY_TRY(lease(part, pulled.views_))) {
-      pulled.leased_.push_back(index);
-      ++stats_.pulled_in_place;
-      continue;
-    }
-    if (pulled.own_ == nullptr) {
-      if (from.own == nullptr || from.own.use_count() > 1)
-        from.own = std::make_shared<Bytes>(from.bytes);
-      pulled.own_ = from.own;
-    }
-    const auto out = std::span(*pulled.own_).subspan(part.run.offset, part.run.bytes);
-    FERRY_TRY(fetch_when_there(part, out, deadline));
-    auto& views = pulled.views_;
-    if (!views.empty() && views.back().bytes.data() + views.back().bytes.size() == out.data())
-      views.back().bytes = {views.back().bytes.data(), views.back().bytes.size() + out.size()};
-    else
-      views.push_back({part.run.offset, out, 0});
-  }
+  for (std::uint32_t run = 0; run < from.info.runs.size(); ++run)
+    FERRY_TRY(pull_part(from, run, pulled, deadline));
   pulled.in_place_ = pulled.own_ == nullptr;
   return pulled;
 }
@@ -224,16 +251,19 @@ Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadli
                 from.info.name, from.info.spec.to_string(), from.bytes, out.size());
   FERRY_TRY(wait_fresh(deadline));
   ++stats_.pulls;
-  for (auto& part : from.parts)
-    FERRY_TRY(fetch_when_there(part, out.subspan(part.run.offset, part.run.bytes), deadline));
+  for (std::uint32_t run = 0; run < from.info.runs.size(); ++run) {
+    const auto& at = from.info.runs[run];
+    FERRY_TRY(fetch_when_there(from, run, out.subspan(at.offset, at.bytes), deadline));
+  }
   return {};
 }
 
 std::uint32_t WorkerCore::part_at(const TensorLink& tensor, std::uint64_t offset) {
+  const auto& runs = tensor.info.runs;
   const auto after =
-      std::upper_bound(tensor.parts.begin(), tensor.parts.end(), offset,
-                       [](std::uint64_t at, const PartLink& part) { return at < part.run.offset; });
-  return static_cast<std::uint32_t>(after - tensor.parts.begin() - 1);
+      std::upper_bound(runs.begin(), runs.end(), offset,
+                       [](std::uint64_t at, const Run& run) { return at < run.offset; });
+  return static_cast<std::uint32_t>(after - runs.begin() - 1);
 }
 
 Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
@@ -247,7 +277,7 @@ Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t>
   if (out.size() != rows.size() * row_bytes)
     return fail(Code::kInvalidArgument, "{} rows of '{}' have {} bytes; there is room for {}",
                 rows.size(), from.info.name, rows.size() * row_bytes, out.size());
-  std::vector<std::vector<RowAt>> by_part(from.parts.size());
+  std::vector<std::vector<RowAt>> by_part(from.info.runs.size());
   for (std::size_t each = 0; each < rows.size(); ++each) {
     if (rows[each] >= all)
       return fail(Code::kOutOfRange, "row {} of '{}', which has {}", rows[each], from.info.name,
@@ -259,13 +289,10 @@ Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t>
   }
   FERRY_TRY(wait_fresh(deadline));
   ++stats_.pulls;
-  for (std::size_t index = 0; index < by_part.size(); ++index) {
-    if (by_part[index].empty()) continue;
-    while (!FERRY_TRY(fetch_rows(from.parts[index], by_part[index], deadline))) {
-      if (deadline.expired()) return not_there(rank_);
-      FERRY_TRY(lost());
-      std::this_thread::sleep_for(kNotThere);
-    }
+  for (std::uint32_t run = 0; run < by_part.size(); ++run) {
+    if (by_part[run].empty()) continue;
+    const auto get = [&](PartLink& part) { return fetch_rows(part, by_part[run], deadline); };
+    FERRY_TRY(when_there(from, run, deadline, get));
   }
   return {};
 }

@@ -91,7 +91,7 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
   FERRY_TRY(check_gradient(to, values));
   FERRY_TRY(begin_push(to, deadline));
   ++stats_.pushes;
-  std::vector<std::vector<std::size_t>> by_part(to.parts.size());
+  std::vector<std::vector<std::size_t>> by_part(to.info.runs.size());
   for (std::size_t each = 0; each < rows.size(); ++each)
     by_part[part_at(to, rows[each] * row_bytes)].push_back(each);
   std::vector<Pushed> payloads;
@@ -124,6 +124,7 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
 }
 
 bool WorkerCore::has_room(ShardLink& link, bool slot) const {
+  if (link.gone) return true;
   const auto landed = link.landed();
   const auto clock = link.clock();
   const auto slots = load_word(link.words, offsetof(Words, slots));
@@ -145,6 +146,7 @@ Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
 }
 
 void WorkerCore::post(ShardLink& link, Entry entry) {
+  if (link.gone) return;
   entry.number = ++link.posted;
   const auto index = (entry.number - 1) % kRingEntries;
   auto& mine = link.entries[index];
@@ -157,6 +159,7 @@ void WorkerCore::post(ShardLink& link, Entry entry) {
 }
 
 void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload) {
+  if (link.gone) return;
   const auto share = slots_each(job_);
   entry.slot = link.free_slots.back();
   link.free_slots.pop_back();
@@ -194,7 +197,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
   const auto in_place = [&](const PartLink& part) {
     return memory != nullptr && memory->at[part.link->server] && operation == Operation::kPush;
   };
-  for (auto& part : to.parts) {
+  for (const auto& part : to.parts) {
     if (!in_place(part)) {
       most = std::max(most, part.layout.blocks());
       continue;
@@ -213,14 +216,16 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
   }
   // Blocks of all parts in turn, so that shards work at the same time.
   for (std::uint32_t block = 0; block < most; ++block) {
-    for (auto& part : to.parts) {
+    for (std::size_t index = 0; index < to.parts.size(); ++index) {
+      const auto& part = to.parts[index];
       if (block >= part.layout.blocks() || in_place(part)) continue;
       FERRY_TRY(make_room(*part.link, true, deadline));
       if (attempt_ != begun) return {};
       auto entry = entry_of(part);
       entry.first = block;
       entry.blocks = 1;
-      entry.offset = back ? 1 : 0;
+      const auto run = static_cast<std::uint32_t>(index % to.info.runs.size());
+      entry.offset = back && index == shown(to, run) ? 1 : 0;
       post_slot(*part.link, entry,
                 values.subspan(part.run.offset + block * part.layout.block_bytes,
                                part.layout.bytes_of(block)));
@@ -230,16 +235,19 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
 }
 
 Status WorkerCore::post_rows(const Pushed& rows, Deadline deadline) {
-  auto& part = tensors_[rows.parameter].parts[rows.part];
+  const auto& to = tensors_[rows.parameter];
   const auto begun = attempt_;
-  FERRY_TRY(make_room(*part.link, true, deadline));
-  if (attempt_ != begun) return {};
-  const Entry entry{.operation = Operation::kRows,
-                    .part = part.number,
-                    .attempt = attempt_,
-                    .step = pushing_,
-                    .count = rows.count};
-  post_slot(*part.link, entry, *rows.rows);
+  for (std::size_t index = rows.part; index < to.parts.size(); index += to.info.runs.size()) {
+    const auto& part = to.parts[index];
+    FERRY_TRY(make_room(*part.link, true, deadline));
+    if (attempt_ != begun) return {};
+    const Entry entry{.operation = Operation::kRows,
+                      .part = part.number,
+                      .attempt = attempt_,
+                      .step = pushing_,
+                      .count = rows.count};
+    post_slot(*part.link, entry, *rows.rows);
+  }
   return {};
 }
 
@@ -248,8 +256,7 @@ Status WorkerCore::post_end(Deadline deadline) {
   for (auto begun = attempt_ + 1; begun != attempt_;) {
     begun = attempt_;
     const auto landed = [this] {
-      return std::all_of(shards_.begin(), shards_.end(),
-                         [](const ShardLink& link) { return link.landed() >= link.posted; });
+      return everywhere([](const ShardLink& link) { return link.landed() >= link.posted; });
     };
     if (sync() && shards_.size() > 1)
       FERRY_TRY(wait_for(landed, deadline, "what was pushed to land"));
@@ -270,7 +277,7 @@ Status WorkerCore::end_step(Deadline deadline) {
 
 Status WorkerCore::flush(Deadline deadline) {
   const auto applied = [this] {
-    return std::all_of(shards_.begin(), shards_.end(), [this](const ShardLink& link) {
+    return everywhere([this](const ShardLink& link) {
       return sync() ? link.clock() >= step_ : link.landed() >= link.posted;
     });
   };
@@ -280,12 +287,13 @@ Status WorkerCore::flush(Deadline deadline) {
 // Memory that all servers may write this tensor's values to.
 Status WorkerCore::make_landing(TensorLink& tensor, Deadline deadline) {
   auto region = FERRY_TRY(data_->allocate(tensor.bytes));
-  for (auto& server : servers_) {
+  for (std::uint32_t server = 0; server < servers_.size(); ++server) {
+    if (servers_[server].gone) continue;
     Bytes wish;
     bootstrap::Encoder out(wish);
     out.u32(rank_).u32(tensor.info.id);
-    put(out, FERRY_TRY(data_->grant(region, fabric::Rights::kReadWrite, server.channel)));
-    FERRY_TRY(server.control->call(Ask::kLanding, wish, deadline));
+    put(out, FERRY_TRY(data_->grant(region, fabric::Rights::kReadWrite, servers_[server].channel)));
+    FERRY_TRY(ask_server(server, Ask::kLanding, wish, deadline));
   }
   tensor.landing = std::move(region);
   return {};
@@ -299,11 +307,13 @@ Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::b
   const bool back = std::all_of(to.parts.begin(), to.parts.end(),
                                 [](const PartLink& part) { return part.mapped == nullptr; });
   if (back && !to.landing) FERRY_TRY(make_landing(to, deadline));
+  const auto view = view_;
   FERRY_TRY(push(parameter, gradient, deadline, back));
   FERRY_TRY(end_step(deadline));
   if (!back) return pull(parameter, deadline);
   FERRY_TRY(wait_fresh(deadline));
   if (!sync()) FERRY_TRY(flush(deadline));
+  if (view_ != view) return pull(parameter, deadline);  // who was to send them may be gone
   ++stats_.pulls;
   ++stats_.pulled_with_push;
   Pulled pulled;
@@ -321,17 +331,19 @@ Status WorkerCore::push_again(Deadline deadline) {
   Status done;
   for (;;) {
     std::uint64_t target = attempt_;
-    for (const auto& link : shards_) target = std::max(target, link.redo());
+    for (const auto& link : shards_)
+      if (!link.gone) target = std::max(target, link.redo());
     if (target == attempt_) break;
     const auto all = [this, target] {
-      return std::all_of(shards_.begin(), shards_.end(),
-                         [&](const ShardLink& link) { return link.redo() >= target; });
+      return everywhere([&](const ShardLink& link) { return link.redo() >= target; });
     };
     done = wait_for(all, deadline, "all servers to begin the step anew");
     if (!done) break;
     attempt_ = static_cast<std::uint32_t>(target);
     ++stats_.begun_anew;
-    pushing_ = shards_.front().clock() + 1;
+    const auto there = std::find_if(shards_.begin(), shards_.end(),
+                                    [](const ShardLink& link) { return !link.gone; });
+    pushing_ = there->clock() + 1;
     for (std::size_t each = 0; each < pushed_.size() && done; ++each) {
       const auto one = pushed_[each];
       done = one.rows != nullptr

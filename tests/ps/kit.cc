@@ -33,7 +33,7 @@ Job::Job(std::string provider, JobOptions options, std::uint32_t shards,
     ServerOptions server{
         .scheduler = scheduler_->endpoint(), .device = device_options(provider_), .shards = shards};
     if (with) with(server);
-    servers_.push_back(must(Server::open(std::move(server), soon())));
+    servers_.emplace_back(must(Server::open(std::move(server), soon())));
   }
 }
 

@@ -61,13 +61,15 @@ class Job {
   void run(const std::function<void(Worker&)>& body) const;
   WorkerOptions worker_options() const;
   Scheduler& scheduler() { return *scheduler_; }
-  Server& server(std::size_t index = 0) { return servers_[index]; }
+  Server& server(std::size_t index = 0) { return *servers_[index]; }
+  // Its threads end and its connections close; nobody is told.
+  void kill(std::size_t index) { servers_[index].reset(); }
 
  private:
   std::string provider_;
   JobOptions options_;
   std::optional<Scheduler> scheduler_;
-  std::vector<Server> servers_;
+  std::vector<std::optional<Server>> servers_;
 };
 
 // A process of this program with another role: see main.cc. Killed when it goes.
@@ -78,6 +80,7 @@ class Process {
   Process& operator=(Process&&) = delete;
   ~Process();
 
+  int pid() const { return pid_; }
   void signal(int number) const;
   // Its exit status, or 128 and the signal; -1 if it does not end in time.
   int wait(Deadline deadline = soon());

@@ -9,7 +9,7 @@ namespace ferry::ps::testing {
 
 std::vector<std::string> Training::arguments(std::uint32_t rank) const {
   return {"--role",
-          "train",
+          role,
           scheduler,
           provider,
           std::to_string(rank),
@@ -19,7 +19,9 @@ std::vector<std::string> Training::arguments(std::uint32_t rank) const {
           std::to_string(victim_step),
           how,
           std::to_string(count),
-          std::to_string(patience)};
+          std::to_string(patience),
+          std::to_string(hit),
+          std::to_string(signal)};
 }
 
 Training Training::parse(const std::vector<std::string>& words, std::uint32_t& rank) {
@@ -34,6 +36,8 @@ Training Training::parse(const std::vector<std::string>& words, std::uint32_t& r
   training.how = words.at(7);
   training.count = std::stoull(words.at(8));
   training.patience = std::stod(words.at(9));
+  training.hit = std::stoi(words.at(10));
+  training.signal = std::stoi(words.at(11));
   return training;
 }
 
@@ -98,6 +102,8 @@ int train(const std::vector<std::string>& words) {
       die();
     }
     if (last && training.how == "stopped") ::raise(SIGSTOP);
+    if (training.hit != 0 && rank == 0 && step == training.victim_step)
+      ::kill(training.hit, training.signal);
     must(worker.push(parameters[1], raw(b), in_time()));
     if (last && training.how == "before") die();
     must(worker.end_step(in_time()));
@@ -115,17 +121,63 @@ int train(const std::vector<std::string>& words) {
   return worker.stats().begun_anew > 0 ? Training::kBegunAnew : 0;
 }
 
+// Adds whole numbers, and rows of them, without steps in common: each push that was acknowledged is
+// in the sum once.
+int add(const std::vector<std::string>& words) {
+  std::uint32_t rank = 0;
+  const auto training = Training::parse(words, rank);
+  auto worker = must(Worker::open(
+      {.scheduler = training.scheduler, .device = device_options(training.provider), .rank = rank},
+      soon()));
+  constexpr std::int64_t kRow = 8;
+  const auto rows = static_cast<std::int64_t>(training.count) / kRow;
+  const auto spec = f32({rows, kRow});
+  const auto w = must(worker.init("w", spec, {}, {UpdateKind::kSum}, soon()));
+  const auto place = must(worker.allocate(spec, soon()));
+  std::vector<std::uint64_t> keys;
+  for (std::int64_t row = 0; row < rows; row += 3) keys.push_back(static_cast<std::uint64_t>(row));
+  const std::vector<float> row_values(keys.size() * kRow, 3.0F);
+  const std::vector<float> own(static_cast<std::size_t>(rows * kRow), 2.0F);
+  std::fill(place.elements<float>().begin(), place.elements<float>().end(), 1.0F);
+  must(worker.barrier(soon()));
+  for (std::uint64_t step = 1; step <= training.steps; ++step) {
+    must(worker.push(w, place.bytes(), soon()));
+    if (training.hit != 0 && rank == 0 && step == training.victim_step)
+      ::kill(training.hit, training.signal);
+    must(worker.push(w, raw(own), soon()));
+    must(worker.push_rows(w, keys, raw(row_values), soon()));
+    must(worker.end_step(soon()));
+    (void)must(worker.pull(w, soon()));
+    must(worker.flush(soon()));
+  }
+  must(worker.barrier(soon()));
+  const auto all = floats(must(worker.pull(w, soon())), static_cast<std::size_t>(rows * kRow));
+  const auto pushes = static_cast<float>(training.steps * training.workers);
+  for (std::size_t each = 0; each < all.size(); ++each) {
+    const bool with_rows = each / kRow % 3 == 0;
+    const float expected = pushes * (with_rows ? 6.0F : 3.0F);
+    if (all[each] == expected) continue;
+    std::fprintf(stderr, "worker %u: element %zu is %g, not %g\n", rank, each,
+                 static_cast<double>(all[each]), static_cast<double>(expected));
+    return 1;
+  }
+  must(worker.barrier(soon()));
+  must(worker.leave(soon()));
+  return 0;
+}
+
 int serve(const std::vector<std::string>& words) {
   auto device = device_options(words.at(1));
   auto server = must(Server::open({.scheduler = words.at(0), .device = device}, soon()));
-  must(server.wait(soon()));
-  return 0;
+  const auto ended = server.wait(soon());
+  return ended ? 0 : kServerEnded + static_cast<int>(ended.error().code());
 }
 
 }  // namespace
 
 int play(const std::string& name, const std::vector<std::string>& arguments) {
   if (name == "train") return train(arguments);
+  if (name == "add") return add(arguments);
   if (name == "serve") return serve(arguments);
   std::fprintf(stderr, "no role %s\n", name.c_str());
   return 2;

@@ -4,10 +4,14 @@
 
 namespace ferry::ps::testing {
 
-// A job of several worker processes, one of which dies; the others compare what they have with a
-// sequential model.
+// Exit status of a server whose job did not end well: this, and the error's code.
+inline constexpr int kServerEnded = 64;
+
+// A job of several worker processes, one of which dies, or which lose a server; they compare what
+// they have in the end with a sequential model.
 struct Training {
   static constexpr int kBegunAnew = 42;  // exit status: all is well, and a step was pushed again
+  std::string role = "train";            // or add: without steps in common
   std::string scheduler;
   std::string provider;
   std::uint32_t workers = 3;
@@ -18,6 +22,9 @@ struct Training {
   std::string how = "none";
   std::size_t count = 30011;
   double patience = 1;
+  // Worker 0 sends this signal to this process in the middle of `victim_step`.
+  int hit = 0;
+  int signal = 0;
 
   std::vector<std::string> arguments(std::uint32_t rank) const;
   static Training parse(const std::vector<std::string>& words, std::uint32_t& rank);

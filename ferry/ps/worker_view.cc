@@ -1,0 +1,90 @@
+#include <chrono>
+#include <thread>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/worker_core_internal.h"
+
+// Copies of shards, and going on without a server: see the design note.
+
+namespace ferry::ps {
+namespace {
+
+constexpr std::chrono::milliseconds kVerdict{10};
+
+}  // namespace
+
+ShardLink& WorkerCore::link_of(std::uint32_t shard, std::uint32_t copy) {
+  std::uint32_t server = 0;
+  while (shard - servers_[server].first_shard >= servers_[server].shards) ++server;
+  const auto local = shard - servers_[server].first_shard;
+  if (copy == 0) return shards_[servers_[server].first_link + local];
+  const auto& second = servers_[second_of(job_, server)];
+  return shards_[second.first_link + second.shards + local];
+}
+
+std::size_t WorkerCore::shown(const TensorLink& tensor, std::uint32_t run) {
+  std::size_t index = run;
+  const auto runs = tensor.info.runs.size();
+  while (tensor.parts[index].link->gone && index + runs < tensor.parts.size()) index += runs;
+  return index;
+}
+
+bool WorkerCore::moved() const {
+  return job_.replicas > 1 &&
+         !everywhere([this](const ShardLink& link) { return link.view() <= view_; });
+}
+
+Status WorkerCore::see_view(Deadline deadline) {
+  if (job_.replicas == 1) return {};
+  const bool well = everywhere([this](const ShardLink& link) {
+    return link.view() <= view_ && link.redo() != Words::kAborted && link.channel->alive();
+  });
+  return well ? Status() : learn_view(deadline);
+}
+
+Status WorkerCore::learn_view(Deadline deadline) {
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kView, {}, deadline));
+  bootstrap::Decoder in(answer);
+  const auto view = FERRY_TRY(get_view(in, job_));
+  FERRY_TRY(in.finish("the servers that are gone"));
+  view_ = view.number;
+  for (const auto server : view.gone) go_without(server);
+  return {};
+}
+
+void WorkerCore::go_without(std::uint32_t server) {
+  auto& at = servers_[server];
+  if (at.gone) return;
+  at.gone = true;
+  for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each)
+    shards_[at.first_link + each].gone = true;
+  ++stats_.servers_gone;
+  logger().info("worker {} goes on without server {}", rank_, server);
+  // Nothing that it sends may land any more. What it maps are words that nobody looks at; and the
+  // user may still look at its memory.
+  if (at.channel && !at.channel.capabilities().maps_peer) at.channel.close();
+}
+
+Status WorkerCore::outlive(std::uint32_t server, const Error& problem, Deadline deadline) {
+  const auto& at = servers_[server];
+  const bool died = problem.code() == Code::kUnavailable || !at.channel.alive();
+  if (job_.replicas == 1 || !died) return tl::unexpected<Error>(problem);
+  for (;;) {
+    FERRY_TRY(learn_view(deadline));
+    if (at.gone) return {};
+    if (deadline.expired()) return tl::unexpected<Error>(problem);
+    std::this_thread::sleep_for(kVerdict);
+  }
+}
+
+Result<std::optional<Bytes>> WorkerCore::ask_server(std::uint32_t server, Ask what,
+                                                    const Bytes& wish, Deadline deadline) {
+  auto& at = servers_[server];
+  if (at.gone) return std::optional<Bytes>();
+  auto answer = at.control->call(what, wish, deadline);
+  if (answer) return std::optional(*std::move(answer));
+  FERRY_TRY(outlive(server, answer.error(), deadline));
+  return std::optional<Bytes>();
+}
+
+}  // namespace ferry::ps
