@@ -1,5 +1,6 @@
 #include "ferry/transfer/mail_hub.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "ferry/base/log.h"
@@ -9,6 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kNewcomers{10};  // between two looks for them
+constexpr milliseconds kStayAway{2};    // of the hub's thread, when others receive
 constexpr milliseconds kAccept{100};
 constexpr std::chrono::seconds kOpenBox{5};
 
@@ -60,30 +62,58 @@ void MailHub::accept_all() {
   }
 }
 
-std::vector<std::shared_ptr<MailHub::Peer>> MailHub::all_peers() {
+void MailHub::look_around(Known& known) {
+  if (known.changes == changes_.load()) return;
   LockGuard<Mutex> guard(lock_);
-  std::vector<std::shared_ptr<Peer>> all;
-  all.reserve(peers_.size());
-  for (const auto& [id, peer] : peers_) all.push_back(peer);
-  return all;
+  known.changes = changes_.load();
+  known.peers.clear();
+  known.boxes.clear();
+  for (const auto& [id, peer] : peers_) {
+    known.peers.push_back(peer);
+    known.boxes.push_back(peer->box.get());
+  }
 }
 
 void MailHub::receive_all() {
-  std::vector<std::shared_ptr<Peer>> peers;
-  std::vector<Mailbox*> boxes;
-  for (std::uint64_t seen = 0; !stop_; handler_.tick()) {
-    if (const auto now = changes_.load(); now != seen) {
-      seen = now;
-      peers = all_peers();
-      boxes.clear();
-      for (const auto& peer : peers) boxes.push_back(peer->box.get());
+  Known known;
+  while (!stop_) {
+    if (guest_ || now_ns() - guest_left_ns_ < Nanos(kStayAway).count()) {
+      std::this_thread::sleep_for(kStayAway / 2);
+    } else {
+      receive_next(known, Deadline::after(kNewcomers));
     }
-    if (boxes.empty()) {
-      std::this_thread::sleep_for(kNewcomers);
-    } else if (auto ready = room_->wait_any(boxes, Deadline::after(kNewcomers))) {
-      receive_one(peers[*ready]);
-    }
+    LockGuard<Mutex> turn(turn_);
+    handler_.tick();
   }
+}
+
+bool MailHub::receive_until(const std::function<bool()>& ready, Deadline deadline) {
+  if (handling_ == std::this_thread::get_id() || guest_.exchange(true)) return false;
+  Known known;
+  // The hub's thread may have been about to take what is waited for: looks again soon.
+  Nanos slice = kStayAway / 2;
+  bool done = ready();
+  for (; !done && !stop_ && !deadline.expired(); done = ready()) {
+    receive_next(known, Deadline::after(std::min(slice, deadline.left())));
+    slice = std::min<Nanos>(2 * slice, kNewcomers);
+  }
+  guest_left_ns_ = now_ns();
+  guest_ = false;
+  return done;
+}
+
+void MailHub::receive_next(Known& known, Deadline deadline) {
+  look_around(known);
+  if (known.boxes.empty()) {
+    std::this_thread::sleep_for(std::min<Nanos>(deadline.left(), kNewcomers));
+    return;
+  }
+  const auto index = room_->wait_any(known.boxes, deadline);
+  if (!index) return;
+  LockGuard<Mutex> turn(turn_);
+  handling_ = std::this_thread::get_id();
+  receive_one(known.peers[*index]);
+  handling_ = std::thread::id();
 }
 
 void MailHub::receive_one(const std::shared_ptr<Peer>& peer) {
@@ -92,7 +122,7 @@ void MailHub::receive_one(const std::shared_ptr<Peer>& peer) {
   if (message.error().code() == Code::kDeadlineExceeded) return;
   {
     LockGuard<Mutex> guard(lock_);
-    peers_.erase(peer->id);
+    if (peers_.erase(peer->id) == 0) return;
     ++changes_;
   }
   handler_.gone(peer->id);

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,7 +27,7 @@ class MailHub {
     fabric::Channel channel;
     std::unique_ptr<Mailbox> box;
   };
-  // Called on the receiving thread, one at a time.
+  // Called on the thread that receives, one at a time.
   class Handler {
    public:
     // The message may be kept, together with the peer; neither must outlive the device.
@@ -45,14 +46,26 @@ class MailHub {
 
   Result<std::shared_ptr<Peer>> connect(const std::string& endpoint, Deadline deadline);
 
+  // For a thread that waits for what a message brings: receives in place of the hub's thread, which
+  // stays away meanwhile and a little longer, until ready() or the deadline. Handlers are called on
+  // it. False, at once, if another thread does so already, or from within a handler.
+  bool receive_until(const std::function<bool()>& ready, Deadline deadline);
+
  private:
+  // The peers as one thread knows them.
+  struct Known {
+    std::uint64_t changes = 0;
+    std::vector<std::shared_ptr<Peer>> peers;
+    std::vector<Mailbox*> boxes;
+  };
   MailHub(fabric::Device& device, const MailboxOptions& box, Handler& handler)
       : device_(device), box_options_(box), handler_(handler) {}
   Result<std::shared_ptr<Peer>> add(fabric::Channel channel, Deadline deadline);
   void accept_all();
   void receive_all();
-  void receive_one(const std::shared_ptr<Peer>& peer);
-  std::vector<std::shared_ptr<Peer>> all_peers();
+  void receive_next(Known& known, Deadline deadline);
+  void receive_one(const std::shared_ptr<Peer>& peer) FERRY_REQUIRES(turn_);
+  void look_around(Known& known);
 
   fabric::Device& device_;
   const MailboxOptions box_options_;
@@ -61,7 +74,11 @@ class MailHub {
   Mutex lock_;
   std::map<PeerId, std::shared_ptr<Peer>> peers_ FERRY_GUARDED_BY(lock_);
   PeerId last_ FERRY_GUARDED_BY(lock_) = 0;
-  std::atomic<std::uint64_t> changes_{0};  // of peers_
+  std::atomic<std::uint64_t> changes_{0};       // of peers_
+  Mutex turn_;                                  // of whoever calls the handler
+  std::atomic<std::thread::id> handling_{};     // who that is
+  std::atomic<bool> guest_{false};              // somebody is in receive_until()
+  std::atomic<std::int64_t> guest_left_ns_{0};  // when somebody was last
   std::atomic<bool> stop_{false};
   std::thread acceptor_;
   std::thread receiver_;

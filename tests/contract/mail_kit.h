@@ -18,6 +18,8 @@ using transfer::MailRoomOptions;
 using transfer::Message;
 using transfer::Sending;
 
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
 using Bytes = std::vector<std::byte>;
 using Views = std::vector<std::span<const std::byte>>;
 

@@ -5,8 +5,6 @@
 namespace ferry::contract {
 namespace {
 
-constexpr std::size_t kMiB = 1 << 20;
-
 class MailDeadlines : public MailTest {
  protected:
   // Fills all slots, so that one more message waits.

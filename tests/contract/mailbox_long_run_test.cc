@@ -12,7 +12,6 @@ namespace {
 class LongMail : public MailTest {
  protected:
   static constexpr std::size_t kBoxes = 3;
-  static constexpr std::size_t kMiB = std::size_t{1} << 20;
   static constexpr std::size_t kRoom = 2 * kMiB;
 
   void open_all() {

@@ -10,7 +10,6 @@ namespace ferry::contract {
 namespace {
 
 class Mailboxes : public MailTest {};
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 class MailWays : public MailTest, public ::testing::WithParamInterface<WaitMode> {
  protected:

@@ -3,14 +3,13 @@
 #include <chrono>
 #include <utility>
 
-#include "ferry/base/spin.h"
-
 // Customers and simple applications.
 
 namespace ps {
 namespace {
 
-constexpr std::chrono::microseconds kSpin{200};
+// Between two tries to be the one who receives.
+constexpr std::chrono::milliseconds kTurn{1};
 
 }  // namespace
 
@@ -37,17 +36,17 @@ int Customer::NewRequest(int recver) {
   return last_;
 }
 
-// Spins for a while: answers mostly come before a thread that sleeps could be woken.
+// Whoever waits receives: no other thread needs to be woken.
 void Customer::WaitRequest(int timestamp) {
-  std::unique_lock<std::mutex> lock(tracker_mu_);
-  ferry::SpinBudget spin(kSpin, true);
-  while (open_.count(timestamp) > 0 && spin.spin_again()) {
+  const auto done = [&] {
+    const std::lock_guard<std::mutex> lock(tracker_mu_);
+    return open_.count(timestamp) == 0;
+  };
+  while (!done()) {
+    if (Postoffice::Get()->ReceiveUntil(done)) return;
+    std::unique_lock<std::mutex> lock(tracker_mu_);
+    tracker_cond_.wait_for(lock, kTurn, [&] { return open_.count(timestamp) == 0; });
     lock.unlock();
-    lock.lock();
-  }
-  while (open_.count(timestamp) > 0) {
-    tracker_cond_.wait_for(lock, std::chrono::milliseconds(100));
-    if (open_.count(timestamp) == 0) return;
     Postoffice::Get()->CheckAlive();
   }
 }

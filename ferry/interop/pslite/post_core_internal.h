@@ -32,6 +32,9 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   Customer* find(int app_id, int customer_id, int timeout);
   void send(const Message& message);
   void barrier(int customer_id, int group);
+  bool receive_until(const std::function<bool()>& ready) {
+    return hub_->receive_until(ready, ferry::Deadline::after(std::chrono::milliseconds(100)));
+  }
   void check_alive();
   std::vector<int> dead_nodes();
 

@@ -42,6 +42,9 @@ Customer* Postoffice::GetCustomer(int app_id, int customer_id, int timeout) cons
   return core_->find(app_id, customer_id, timeout);
 }
 void Postoffice::Send(const Message& message) { core_->send(message); }
+bool Postoffice::ReceiveUntil(const std::function<bool()>& ready) {
+  return core_->receive_until(ready);
+}
 void Postoffice::CheckAlive() { core_->check_alive(); }
 
 const std::vector<int>& Postoffice::GetNodeIDs(int node_id) const {
