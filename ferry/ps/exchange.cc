@@ -115,6 +115,7 @@ void Exchange::Core::failed(const Error& error) {
 
 // Until the threads have nothing to do.
 Status Exchange::Core::await_rest(Deadline deadline) {
+  if (stopping_) return fail(Code::kFailedPrecondition, "the exchange is closed");
   awaited_ = true;
   changed_.notify_all();
   while (failure_ && (pushed_ < round_ || pulled_ < round_) && !deadline.expired())

@@ -43,8 +43,8 @@ struct ExchangeStats {
 // One thread at a time.
 class Exchange {
  public:
-  // Takes the worker over, and pulls these parameters. kFailedPrecondition if the job is not
-  // kAsync.
+  // Takes the worker over, also if it fails, and pulls these parameters. kFailedPrecondition if the
+  // job is not kAsync.
   static Result<Exchange> open(Worker worker, std::span<const Parameter> parameters,
                                const ExchangeOptions& options, Deadline deadline);
   Exchange(Exchange&&) noexcept;
@@ -60,7 +60,8 @@ class Exchange {
   // kDeadlineExceeded: nothing was handed over; it can be called again.
   Status end_step(Deadline deadline);
 
-  // Waits until all gradients are with the servers, and gives the worker back.
+  // Waits until all gradients are with the servers, and gives the worker back. After it only
+  // stats() can be called.
   Result<Worker> close(Deadline deadline);
   ExchangeStats stats() const;
 

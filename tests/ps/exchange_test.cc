@@ -133,6 +133,8 @@ TEST_P(Exchanges, StalenessCountsVersionsOfOthers) {
   must(exchange.end_step(soon()));
   must(exchange.close(soon()));
   EXPECT_GE(exchange.stats().stale_versions, 5U);
+  EXPECT_EQ(code_of(exchange.end_step(soon())), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of(exchange.close(soon())), Code::kFailedPrecondition);
 }
 
 TEST_P(Exchanges, AServerThatIsGoneEndsTheExchange) {
