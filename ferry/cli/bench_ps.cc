@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -41,8 +42,10 @@ void print_figures(const std::vector<PsFigure>& figures, std::FILE* out) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& figure : figures) {
     const bool judged = figure.skipped.empty();
+    const bool compared = std::any_of(figure.other.begin(), figure.other.end(),
+                                      [](double other) { return other != 1; });
     rows.push_back({figure.sentence, fmt::format("{:.4g} {}", median(figure.ours), figure.unit),
-                    judged && !figure.at_most ? fmt::format("{:.4g}", median(figure.other)) : "-",
+                    judged && compared ? fmt::format("{:.4g}", median(figure.other)) : "-",
                     judged ? ratio_text(figure.ratio()) : "-",
                     fmt::format("{} {:.4g}", figure.at_most ? "<=" : ">=", figure.bound),
                     verdict_of(figure)});

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
@@ -8,11 +9,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_ps.h"
 #include "ferry/fabric/device.h"
 #include "ferry/math/sum.h"
+#include "ferry/ps/exchange.h"
 #include "ferry/ps/worker.h"
 
 namespace ferry::cli {
@@ -223,6 +226,74 @@ Result<double> growth(const PsPlan& plan) {
   return (static_cast<double>(with_all) - static_cast<double>(with_one)) / 1024 / (kWorkers - 1);
 }
 
+// Workers that compute and exchange 4 MiB at the same time. Computation is a sleep, as a GPU's is
+// to the processor, and differs from worker to worker, so that they meet at all moments of a step.
+constexpr std::array<int, 3> kComputeMs = {25, 30, 37};
+
+void emulate_compute(std::size_t worker) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(kComputeMs[worker]));
+}
+
+// Means of the workers' steps.
+struct Overlapped {
+  double step_ms = 0;
+  double alone_ms = 0;  // computation with no exchange
+  double stale_ms = 0;
+  double stale_versions = 0;
+};
+
+Result<Overlapped> overlap_of(const PsServer& server, const std::string& provider, bool adaptive,
+                              std::size_t number, int steps) {
+  auto worker = FERRY_TRY(server.worker(provider));
+  const auto spec = FERRY_TRY(floats_of(4 * kMebi));
+  const auto parameter = FERRY_TRY(worker.init("w", spec, {}, {ps::UpdateKind::kSum}, in_time()));
+  FERRY_TRY(worker.barrier(in_time()));
+  const auto ms_of = [steps](std::int64_t ns) { return static_cast<double>(ns) / 1e6 / steps; };
+  Overlapped measured;
+  const auto alone = now_ns();
+  for (int each = 0; each < steps; ++each) emulate_compute(number);
+  measured.alone_ms = ms_of(now_ns() - alone);
+  auto exchange = FERRY_TRY(
+      ps::Exchange::open(std::move(worker), {&parameter, 1}, {.adaptive = adaptive}, in_time()));
+  for (auto& value : exchange.buffers().gradients[0].elements<float>()) value = 1;
+  const auto step = [&]() -> Status {
+    emulate_compute(number);
+    return exchange.end_step(in_time());
+  };
+  for (int each = 0; each < 10; ++each) FERRY_TRY(step());  // the averages settle
+  const auto before = exchange.stats();
+  const auto begin = now_ns();
+  for (int each = 0; each < steps; ++each) FERRY_TRY(step());
+  measured.step_ms = ms_of(now_ns() - begin);
+  const auto after = exchange.stats();
+  measured.stale_ms = ms_of((after.staleness - before.staleness).count());
+  measured.stale_versions =
+      static_cast<double>(after.stale_versions - before.stale_versions) / steps;
+  worker = FERRY_TRY(exchange.close(in_time()));
+  FERRY_TRY(worker.leave(in_time()));
+  return measured;
+}
+
+Result<Overlapped> overlap(const PsPlan& plan, const std::string& provider, bool adaptive) {
+  auto server = FERRY_TRY(PsServer::start(plan, provider, true, 256 << 10, kComputeMs.size()));
+  std::array<Result<Overlapped>, kComputeMs.size()> each;
+  std::vector<std::thread> threads;
+  for (std::size_t number = 0; number < each.size(); ++number)
+    threads.emplace_back([&, number] {
+      each[number] = overlap_of(server, provider, adaptive, number, plan.quick ? 20 : 60);
+    });
+  for (auto& thread : threads) thread.join();
+  Overlapped mean;
+  for (auto& one : each) {
+    const auto measured = FERRY_TRY(std::move(one));
+    mean.step_ms += measured.step_ms / kComputeMs.size();
+    mean.alone_ms += measured.alone_ms / kComputeMs.size();
+    mean.stale_ms += measured.stale_ms / kComputeMs.size();
+    mean.stale_versions += measured.stale_versions / kComputeMs.size();
+  }
+  return mean;
+}
+
 Status add_turn(const PsPlan& plan, std::vector<PsFigure>& figures) {
   std::size_t next = 0;
   const auto add = [&](const std::pair<double, double>& pair) {
@@ -243,6 +314,15 @@ Status add_turn(const PsPlan& plan, std::vector<PsFigure>& figures) {
     add(FERRY_TRY(pull_speeds(plan, bytes)));
   const auto grown = FERRY_TRY(growth(plan));
   add({grown, 1.0});
+  for (const auto* provider : {"shm", "tcp"}) {
+    const auto adaptive = FERRY_TRY(overlap(plan, provider, true));
+    const auto at_once = FERRY_TRY(overlap(plan, provider, false));
+    add({adaptive.step_ms, adaptive.alone_ms});
+    add({adaptive.stale_ms, at_once.stale_ms});
+    constexpr double kHardlyAny = 0.01;  // 0 has no ratio
+    add({std::max(adaptive.stale_versions, kHardlyAny),
+         std::max(at_once.stale_versions, kHardlyAny)});
+  }
   return {};
 }
 
@@ -264,6 +344,17 @@ std::vector<PsFigure> all_figures() {
   for (const auto* size : {"1 MiB", "16 MiB", "128 MiB"})
     add("pull", fmt::format("pull of {} in place, against a copying pull", size), "pulls/s", 20);
   add("memory", "server memory for each worker more, 1 to 32", "MiB", 1, true);
+  for (const auto* provider : {"shm", "tcp"}) {
+    add(fmt::format("overlap-{}", provider),
+        fmt::format("step that exchanges 4 MiB meanwhile, {}, against computation alone", provider),
+        "ms", 1.03, true);
+    add(fmt::format("age-{}", provider),
+        fmt::format("age of weights with adaptive pulls, {}, against pulls at once", provider),
+        "ms", 0.5, true);
+    add(fmt::format("versions-{}", provider),
+        fmt::format("versions behind with adaptive pulls, {}, against pulls at once", provider),
+        "versions", 0.5, true);
+  }
   return all;
 }
 

@@ -37,6 +37,9 @@ Result<tensor::Spec> Worker::spec(Parameter parameter) const {
 Result<Update> Worker::update(Parameter parameter) const {
   return FERRY_TRY(core_->tensor(parameter))->info.update;
 }
+Result<std::uint64_t> Worker::version(Parameter parameter, Deadline deadline) const {
+  return core_->version(parameter, deadline);
+}
 Result<std::vector<std::string>> Worker::names(Deadline deadline) { return core_->names(deadline); }
 Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadline) {
   return core_->allocate(spec, deadline);

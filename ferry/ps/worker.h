@@ -88,7 +88,8 @@ class Pulled {
   std::shared_ptr<std::vector<std::byte>> own_;
 };
 
-// One worker of a training job. One thread at a time. Every call that waits has a deadline.
+// One worker of a training job. One thread at a time, but for kAsync: there pull_to() and version()
+// may run on one thread while another one pushes. Every call that waits has a deadline.
 //
 // Gradients are the library's until their step was applied, which pull() or flush() of kSync says;
 // without steps in common, until flush().
@@ -114,6 +115,8 @@ class Worker {
   // kNotFound for a number that init() and find() have not given.
   Result<tensor::Spec> spec(Parameter parameter) const;
   Result<Update> update(Parameter parameter) const;
+  // How often its first block was published; 0 before its first values are there.
+  Result<std::uint64_t> version(Parameter parameter, Deadline deadline) const;
   // Of all tensors that anybody has made.
   Result<std::vector<std::string>> names(Deadline deadline);
 

@@ -105,6 +105,7 @@ class WorkerCore {
   Result<Parameter> find(std::string_view name, Deadline deadline);
   Result<std::vector<std::string>> names(Deadline deadline);
   Result<TensorLink*> tensor(Parameter parameter);
+  Result<std::uint64_t> version(Parameter parameter, Deadline deadline);
   Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
               bool back = false);

@@ -20,6 +20,16 @@ bool same_stamp(const Head& before, const Head& after) {
 
 }  // namespace
 
+Result<std::uint64_t> WorkerCore::version(Parameter parameter, Deadline deadline) {
+  const auto& part = FERRY_TRY(tensor(parameter))->parts.front();
+  if (part.mapped != nullptr) return Head::version_of(load_word(part.mapped, part.layout.head(0)));
+  Head head;
+  auto reading = part.link->channel->read(bytes_of(head), {part.table, part.layout.head(0)},
+                                          {.deadline = deadline});
+  FERRY_TRY(reading.wait());
+  return Head::version_of(head.current);
+}
+
 Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, Deadline deadline) {
   auto& channel = *part.link->channel;
   const auto count = part.layout.blocks();
