@@ -81,6 +81,7 @@ Result<int> run_scheduler(const PsFlags& flags) {
     FERRY_TRY(write_report(flags.json, nlohmann::json{{"tool", "ps"},
                                                       {"role", "scheduler"},
                                                       {"servers", stats.servers},
+                                                      {"servers_gone", stats.servers_gone},
                                                       {"left", stats.left},
                                                       {"dead", stats.dead},
                                                       {"tensors", stats.tensors}}
@@ -190,6 +191,11 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();
   command.add_option("--restore", flags.restore, "Begin with the newest snapshot of this folder");
+  command
+      .add_option("--replicas", flags.job.replicas,
+                  "Servers that have each block: with 2 the job goes on when one dies")
+      ->check(CLI::Range(1, 2))
+      ->capture_default_str();
   command.add_option("--most-dead", flags.job.most_dead,
                      "Workers that may die before the job ends");
 }

@@ -129,9 +129,11 @@ Result<std::uint16_t> free_port() {
   return ntohs(address.sin_port);
 }
 
-// All processes, and the end of all when one has failed.
+// All processes, and the end of all when one has failed; unless it is a server that the job can do
+// without: if not, workers fail.
 class PsCrew {
  public:
+  explicit PsCrew(bool replicas) : replicas_(replicas) {}
   Status add(std::string name, const std::vector<std::string>& command, const Environment& extra) {
     children_.push_back(FERRY_TRY(PsChild::start(std::move(name), command, extra)));
     return {};
@@ -144,7 +146,8 @@ class PsCrew {
         end();
         return fail(Code::kCancelled, "interrupted");
       }
-      if (std::any_of(children_.begin(), children_.end(), [](auto& one) { return one.failed(); })) {
+      if (std::any_of(children_.begin(), children_.end(),
+                      [this](auto& one) { return one.failed() && !spared(one); })) {
         end();
         return {};
       }
@@ -162,11 +165,20 @@ class PsCrew {
   }
   std::vector<PsProcess> report() {
     std::vector<PsProcess> all;
-    for (auto& child : children_) all.push_back(child.report());
+    for (auto& child : children_) {
+      all.push_back(child.report());
+      if (!all.back().well && spared(child)) {
+        all.back().end += "; the job can go on without it";
+        all.back().well = true;
+      }
+    }
     return all;
   }
 
  private:
+  bool spared(const PsChild& child) const {
+    return replicas_ && child.name().starts_with("server");
+  }
   void end() {
     for (auto& child : children_) child.ask_to_end();
     const auto deadline = Deadline::after(kGrace);
@@ -174,6 +186,7 @@ class PsCrew {
            std::any_of(children_.begin(), children_.end(), [](auto& one) { return one.runs(); }))
       std::this_thread::sleep_for(milliseconds(5));
   }
+  const bool replicas_;
   std::vector<PsChild> children_;
 };
 
@@ -225,7 +238,7 @@ Result<PsOutcome> run_ps_local(const PsLocal& local) {
   const auto secret = FERRY_TRY(random_secret());
   const auto began = now_ns();
   std::optional<ps::Scheduler> scheduler;
-  PsCrew crew;
+  PsCrew crew(!local.pslite && local.job.replicas > 1);
   if (local.pslite) {
     FERRY_TRY(start_pslite(local, secret, crew));
   } else {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -206,8 +205,8 @@ class WorkerCore {
   Result<bool> copy(const PartLink& part, std::span<std::byte> out) const;
   Result<bool> read(const PartLink& part, std::span<std::byte> out, Deadline deadline);
   // Gets it from the copy that is shown, from the next one if that is gone, once it is there.
-  Status when_there(TensorLink& from, std::uint32_t run, Deadline deadline,
-                    const std::function<Result<bool>(PartLink&)>& get);
+  template <class Get>
+  Status when_there(TensorLink& from, std::uint32_t run, Deadline deadline, Get get);
   Status fetch_when_there(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
                           Deadline deadline);
   Result<bool> fetch_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);

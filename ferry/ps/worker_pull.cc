@@ -180,14 +180,8 @@ Result<bool> WorkerCore::fetch(PartLink& part, std::span<std::byte> out, Deadlin
   return part.mapped != nullptr ? copy(part, out) : read(part, out, deadline);
 }
 
-Status WorkerCore::fetch_when_there(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
-                                    Deadline deadline) {
-  return when_there(from, run, deadline,
-                    [&](PartLink& part) { return fetch(part, out, deadline); });
-}
-
-Status WorkerCore::when_there(TensorLink& from, std::uint32_t run, Deadline deadline,
-                              const std::function<Result<bool>(PartLink&)>& get) {
+template <class Get>
+Status WorkerCore::when_there(TensorLink& from, std::uint32_t run, Deadline deadline, Get get) {
   for (;;) {
     auto& part = from.parts[shown(from, run)];
     const auto got = get(part);
@@ -201,6 +195,12 @@ Status WorkerCore::when_there(TensorLink& from, std::uint32_t run, Deadline dead
     FERRY_TRY(lost());
     std::this_thread::sleep_for(kNotThere);
   }
+}
+
+Status WorkerCore::fetch_when_there(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
+                                    Deadline deadline) {
+  return when_there(from, run, deadline,
+                    [&](PartLink& part) { return fetch(part, out, deadline); });
 }
 
 Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled,

@@ -102,13 +102,17 @@ int train(const std::vector<std::string>& words) {
       die();
     }
     if (last && training.how == "stopped") ::raise(SIGSTOP);
-    if (training.hit != 0 && rank == 0 && step == training.victim_step)
-      ::kill(training.hit, training.signal);
+    const bool hits = training.hit != 0 && rank == 0 && step == training.victim_step;
+    const auto began = now_ns();
+    if (hits) ::kill(training.hit, training.signal);
     must(worker.push(parameters[1], raw(b), in_time()));
     if (last && training.how == "before") die();
     must(worker.end_step(in_time()));
     if (last && training.how == "after") die();
     must(worker.flush(in_time()));
+    if (hits)
+      std::printf("the step in which a server was lost took %lld ms\n",
+                  static_cast<long long>((now_ns() - began) / 1'000'000));
   }
   const auto expected = sequential(training);
   for (std::size_t which = 0; which < 2; ++which)

@@ -34,8 +34,8 @@ class Snapshot : public ::testing::Test {
     Scheduler scheduler;
     std::vector<Server> servers;
   };
-  Restored restored(std::uint32_t servers) const {
-    JobOptions options{.servers = servers, .block_bytes = 8192};
+  Restored restored(std::uint32_t servers, std::uint32_t replicas = 1) const {
+    JobOptions options{.servers = servers, .block_bytes = 8192, .replicas = replicas};
     Restored job{must(Scheduler::open({options, device_options("shm"), folder_})), {}};
     for (std::uint32_t each = 0; each < servers; ++each)
       job.servers.push_back(must(Server::open(
@@ -59,6 +59,30 @@ TEST_F(Snapshot, TrainingGoesOnWithAnyNumberOfServersAsIfNothingHadHappened) {
     auto worker = worker_of(job.scheduler);
     EXPECT_EQ(train(worker, 6, 10), expected) << servers << " servers";
   }
+}
+
+TEST_F(Snapshot, WhatSecondCopiesHaveIsSavedWhereTheFirstIsGone) {
+  std::vector<float> expected;
+  {
+    Job job("shm", {.servers = 3, .block_bytes = 4096, .replicas = 2});
+    auto worker = job.worker();
+    (void)train(worker, 1, 3);
+    job.kill(1);
+    (void)train(worker, 4, 5);
+    (void)must(worker.snapshot(folder_, soon()));
+    expected = train(worker, 6, 10);
+  }
+  {
+    auto job = restored(1);
+    auto worker = worker_of(job.scheduler);
+    EXPECT_EQ(train(worker, 6, 10), expected);
+  }
+  // What was restored is there twice, too.
+  auto job = restored(3, 2);
+  auto worker = worker_of(job.scheduler);
+  (void)train(worker, 6, 8);
+  job.servers.pop_back();
+  EXPECT_EQ(train(worker, 9, 10), expected);
 }
 
 TEST_F(Snapshot, NarrowTypesKeepTheirMasterCopy) {

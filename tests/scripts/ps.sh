@@ -26,14 +26,21 @@ assert report["well"] and len(report["processes"]) == 5, report
 PY
 done
 
+# said PATTERN FILE: waits until a role has said so.
+said() {
+  for _ in {1..200}; do
+    grep -q "$1" "$2" && return
+    sleep 0.05
+  done
+  echo "'$1' was not said: $(cat "$2")"
+  exit 1
+}
+
 # The same, role by role.
 export FERRY_SECRET=0123456789abcdef0123456789abcdef
 "$ferry" ps --role scheduler --workers 2 --servers 2 --mean --json "$folder/scheduler.json" >"$folder/scheduler" &
 pids+=($!)
-for _ in {1..200}; do
-  grep -q 'scheduler at' "$folder/scheduler" && break
-  sleep 0.05
-done
+said 'scheduler at' "$folder/scheduler"
 scheduler=$(sed -n 's/^scheduler at //p' "$folder/scheduler")
 for each in 1 2; do
   "$ferry" ps --role server --scheduler "$scheduler" --json "$folder/server$each.json" >"$folder/server$each" &
@@ -53,6 +60,28 @@ assert scheduler["left"] == 2 and scheduler["dead"] == 0 and scheduler["tensors"
 servers = [json.load(open(f"{sys.argv[1]}/server{each}.json")) for each in (1, 2)]
 assert sum(server["steps"] for server in servers) == 1000, servers
 PY
+
+# With two copies of each block the workers do not notice that a server is killed.
+"$ferry" ps --role scheduler --workers 2 --servers 3 --replicas 2 --mean --json "$folder/scheduler.json" \
+  >"$folder/scheduler" 2>"$folder/err" &
+pids+=($!)
+said 'scheduler at' "$folder/scheduler"
+scheduler=$(sed -n 's/^scheduler at //p' "$folder/scheduler")
+for each in 0 1 2; do
+  "$ferry" ps --role server --scheduler "$scheduler" >"$folder/server$each" &
+  [[ $each == 0 ]] && victim=$! || pids+=($!)
+  said "server $each at" "$folder/server$each"
+done
+for each in 0 1; do
+  FERRY_PS_SCHEDULER=$scheduler FERRY_PS_RANK=$each "$bin/example_ps_worker" >"$folder/worker$each" &
+  pids+=($!)
+  [[ $each == 0 ]] && sleep 0.3 && kill -9 "$victim"
+done
+for pid in "${pids[@]}"; do wait "$pid" || { cat "$folder"/{scheduler,err,worker?}; exit 1; }; done
+pids=()
+grep -q 'y = 3.000 x + 1.000' "$folder/worker1" || { cat "$folder/worker1"; exit 1; }
+grep -q '"servers_gone": 1' "$folder/scheduler.json" || { cat "$folder/scheduler.json"; exit 1; }
+expect 2 'replicas on 1 servers' --role scheduler --servers 1 --replicas 2
 unset FERRY_SECRET
 
 # Any process that fails makes the job fail, by name, and ends the others.
@@ -66,3 +95,15 @@ expect 2 'needs --scheduler' --role server
 expect 2 'secret' --role scheduler
 expect 2 'at least one for each' --local 1x5 --pool 3 -- true
 expect 2 'blocks have' --local 1x1 --block 7 -- true
+# A server that dies is no failure of a job with two copies: worker 0 kills one when it is done, and then worker 1 comes.
+cat >"$folder/worker" <<'SH'
+if [[ $FERRY_PS_RANK == 0 ]]; then
+  "$2" | grep 'y =' # one after the other, they do not get as far
+  kill -9 "$(pgrep -P $PPID -f 'role server' | head -1)" && touch "$1/go"
+else
+  until [[ -e $1/go ]]; do sleep 0.05; done
+  "$2" | grep 'y ='
+fi
+SH
+expect 0 '' --local 3x2 --replicas 2 --consistency async -- bash "$folder/worker" "$folder" "$bin/example_ps_worker"
+[[ $(grep -c 'y =' "$folder/out") == 2 ]] && grep -q 'goes on with its blocks' "$folder/err" || { cat "$folder/out" "$folder/err"; exit 1; }
