@@ -63,7 +63,7 @@ TEST_P(ServerLoss, NobodyNoticesInTheWeights) {
     servers.push_back(Process::start({"--role", "serve", scheduler.endpoint(), loss.provider}));
   Training training{.scheduler = scheduler.endpoint(), .provider = loss.provider, .workers = 2};
   training.role = loss.consistency == Consistency::kSync ? "train" : "add";
-  training.steps = loss.signal == SIGSTOP ? 150 : 20;
+  training.steps = loss.signal == SIGSTOP ? 50 : 20;
   training.victim_step = 7;
   if (loss.signal != 0) training.hit = servers[1].pid();
   training.signal = loss.signal;
