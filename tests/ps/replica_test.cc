@@ -46,6 +46,10 @@ INSTANTIATE_TEST_SUITE_P(All, ServerLoss,
 // comes back finds that it is not needed any more.
 TEST_P(ServerLoss, NobodyNoticesInTheWeights) {
   const auto& loss = GetParam();
+#if defined(__SANITIZE_THREAD__)
+  if (loss.consistency != Consistency::kSync && std::string(loss.provider) == "tcp")
+    GTEST_SKIP() << "reads of what changes are meant to race, and are read again";
+#endif
   auto scheduler = must(Scheduler::open({{.servers = 3,
                                           .workers = 2,
                                           .consistency = loss.consistency,
@@ -59,7 +63,7 @@ TEST_P(ServerLoss, NobodyNoticesInTheWeights) {
     servers.push_back(Process::start({"--role", "serve", scheduler.endpoint(), loss.provider}));
   Training training{.scheduler = scheduler.endpoint(), .provider = loss.provider, .workers = 2};
   training.role = loss.consistency == Consistency::kSync ? "train" : "add";
-  training.steps = loss.signal == SIGSTOP ? 150 : 20;
+  training.steps = loss.signal == SIGSTOP ? 50 : 20;
   training.victim_step = 7;
   if (loss.signal != 0) training.hit = servers[1].pid();
   training.signal = loss.signal;
