@@ -6,6 +6,7 @@
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
+#include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 namespace ferry::interop {
@@ -91,6 +92,7 @@ void Hub::attach() {
   our_descriptor_.store(-1);
   bell_->rung.cb = &Hub::rung;
   bell_->rung.cb_arg = bell_;
+  to_grpc(bell_);
   belled_.store(true, std::memory_order_seq_cst);
   grpc_fd_notify_on_read(bell_->fd, &bell_->rung);
   grpc_fd_set_readable(bell_->fd);  // looks around, and arms if nobody else does
@@ -122,6 +124,7 @@ void Hub::watch(grpc_pollset_set* set, bool on) {
 }
 
 void Hub::rung(void* doorbell, absl::Status status) {
+  from_grpc(doorbell);
   auto* bell = static_cast<Doorbell*>(doorbell);
   auto& hub = *bell->hub;
   if (status.ok()) {
