@@ -6,6 +6,7 @@
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
 #include "ferry/interop/grpc_endpoint/handshakers_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 
 namespace ferry::interop {
 

@@ -216,6 +216,18 @@ Nanos Hub::scaled(Nanos span) const {
   return std::chrono::duration_cast<Nanos>(span * PluginOptions::get().patience);
 }
 
+void Hub::know(const Link* link) {
+  LockGuard<Mutex> guard(grave_lock_);
+  links_.insert(link);
+}
+
+PluginTraffic Hub::traffic() {
+  LockGuard<Mutex> guard(grave_lock_);
+  auto all = past_;
+  for (const auto* link : links_) all += link->traffic();
+  return all;
+}
+
 void Hub::bury(Link* link) {
   LockGuard<Mutex> guard(grave_lock_);
   graves_.push_back(link);
@@ -243,7 +255,11 @@ void Hub::undertake() {
         grave_wake_.wait_for(grave_lock_, turn);
       }
       dead.swap(graves_);
-      for (const auto* link : dead) reports_.push_back(link->report());
+      for (const auto* link : dead) {
+        reports_.push_back(link->report());
+        past_ += link->traffic();
+        links_.erase(link);
+      }
     }
     if (ring) device_->wake_waiters();
     for (auto* link : dead) delete link;
