@@ -1,7 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <set>
 #include <thread>
 
 #include "tests/grpc/kit.h"
@@ -17,6 +23,30 @@ void expect_calls_our_way(Server& server) {
   expect_calls(server);
   EXPECT_EQ(server.stop(), 0);
   EXPECT_EQ(server.report().empty(), !has_plugin());
+}
+
+// The exit status of this program as a client.
+int run_client(std::vector<std::string> words, const Environment& environment) {
+  words.insert(words.begin(), "/proc/self/exe");
+  const auto client = start_program(words, environment);
+  const int status = wait_for(client.pid);
+  ::close(client.input);
+  ::close(client.output);
+  return status;
+}
+
+// Descriptors of this process that are connected to a port of this host.
+std::set<int> sockets_to(int port) {
+  std::set<int> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    sockaddr_in peer{};
+    socklen_t size = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    const bool v6 = peer.sin_family == AF_INET6;  // its port is at the same place
+    if ((v6 || peer.sin_family == AF_INET) && ntohs(peer.sin_port) == port) found.insert(fd);
+  }
+  return found;
 }
 
 TEST(GrpcEnds, TlsChannels) {
@@ -115,6 +145,48 @@ TEST(GrpcEnds, AStoppedServerMeetsTheDeadlineAndGoesOn) {
   server.signal(SIGCONT);
   const auto status = call_echo(*stub, 5 << 20);
   EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+// Without epoll: gRPC's threads wait in poll().
+TEST(GrpcEnds, PollInsteadOfEpoll) {
+  const Environment poll = {{"GRPC_POLL_STRATEGY", "poll"}};
+  Server server({.environment = poll});
+  EXPECT_EQ(run_client({"--client", server.address(), "20"}, poll), 0);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report().empty(), !has_plugin());
+}
+
+// A process that forks before it uses gRPC: it and its child are clients as any.
+TEST(GrpcEnds, AForkBeforeGrpcIsUsed) {
+  Server server;
+  EXPECT_EQ(run_client({"--forked-client", server.address(), "10"}, {}), 0);
+  EXPECT_EQ(server.stop(), 0);
+  const auto report = server.report();
+  EXPECT_EQ(std::count(report.begin(), report.end(), '\n'), has_plugin() ? 2 : 0) << report;
+}
+
+// Bytes that belong to no protocol, on the connection that calls have used.
+TEST(GrpcEnds, GarbageOnALiveConnectionEndsItAlone) {
+  Server server;
+  auto other = Echo::NewStub(server.channel());
+  ASSERT_TRUE(call_echo(*other, 100).ok());
+  const auto others = sockets_to(server.port());
+  auto stub = Echo::NewStub(server.channel());
+  ASSERT_TRUE(call_echo(*stub, 100).ok());
+  int told = 0;
+  for (const int fd : sockets_to(server.port())) {
+    if (others.count(fd) != 0) continue;
+    const auto garbage = stamped(500, 5);
+    EXPECT_GT(::send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+    ++told;
+  }
+  EXPECT_EQ(told, 1);
+  // The call may meet the end of the old connection; then the channel has a new one.
+  auto status = call_echo(*stub, 100, 30, true);
+  if (!status.ok()) status = call_echo(*stub, 100, 30, true);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_TRUE(call_echo(*other, 1 << 20).ok());
+  EXPECT_EQ(server.stop(), 0);
 }
 
 TEST(GrpcEnds, NobodyThere) {

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -50,6 +51,12 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--serve") == 0) return serve(argc, argv);
   if (argc > 2 && std::strcmp(argv[1], "--client") == 0)
     return call(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
+  // The same in two processes, of which one was forked from the other before.
+  if (argc > 3 && std::strcmp(argv[1], "--forked-client") == 0) {
+    const pid_t child = ::fork();
+    const int result = call(argv[2], std::atoi(argv[3]));
+    return child == 0 ? result : result + wait_for(child);
+  }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }
