@@ -118,6 +118,12 @@ function(ferry_grpc_library)
   ferry_public(tensorferry_grpc grpc)
   target_link_libraries(tensorferry_grpc PUBLIC tensorferry_train PRIVATE gRPC::grpc++)
   target_compile_options(tensorferry_grpc PRIVATE -Wno-unused-parameter)
+  if(TARGET ferry_grpc_static)
+    target_compile_definitions(tensorferry_grpc PRIVATE FERRY_HAS_GRPC_ENDPOINT)
+    # Whole: it registers itself before main(), and replaces functions.
+    target_link_libraries(tensorferry_grpc INTERFACE
+      -Wl,--whole-archive $<TARGET_FILE:ferry_grpc_static> -Wl,--no-whole-archive ferry_grpc_static)
+  endif()
 endfunction()
 
 function(ferry_fuse_library)

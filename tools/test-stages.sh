@@ -39,6 +39,7 @@ programs=(
   "grpc on tcp   | 120 | release           | ferry_grpc_tests"
   "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
   "grpc, static  | 60  | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*"
+  "grpc, static  | 100 | tsan              | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*:GrpcEnds.*-*Callback*"
   "cli           | 120 | release           | ferry_cli_tests"
   "rounds        | 120 | release           | ferry_round_tests"
 )
@@ -106,6 +107,7 @@ stage_asan() {
 # change them at their source in the same process, came later.
 stage_tsan() {
   export TSAN_OPTIONS=second_deadlock_stack=1:intercept_send=0
+  export FERRY_GRPC_PATIENCE=5
   # shellcheck disable=SC2046
   run_programs tsan tsan 3 $(fixed_addresses)
 }

@@ -27,7 +27,7 @@ using nlohmann::json;
 
 constexpr auto kUsualModels = "fcn-5,alexnet,vgg-16,inception-v3,lstm,gru,resnet-50,lenet";
 constexpr auto kQuickModels = "fcn-5,lstm";
-constexpr auto kUsualPaths = "ferry,ferry/tcp,ferry-copy,ferry-private,grpc,alone";
+constexpr auto kUsualPaths = "ferry,ferry/tcp,ferry-copy,ferry-private,grpc,grpc+ferry,alone";
 
 struct ModelsFlags {
   std::string models;

@@ -43,6 +43,7 @@ Copies copies_of(const graph::Crossing& crossing, const train::JobOptions& job) 
     case train::Transport::kFerryPrivate:
       return {2, "one on each side"};
     case train::Transport::kGrpc:
+    case train::Transport::kGrpcFerry:
       return {1, "out of gRPC's pieces"};
   }
   return {};

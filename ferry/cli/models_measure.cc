@@ -87,7 +87,7 @@ Status measure_path(const ModelsPlan& plan, const std::string& model, PathFigure
   runtime::CrossingStats all;
   for (const auto& task : timed.report.tasks) all += task.crossings;
   figures.one_step = {all.tensors / job.steps, all.bytes / job.steps, all.in_place / job.steps,
-                      all.copies / job.steps};
+                      all.copies / job.steps, all.endpoint_bytes / job.steps};
   return {};
 }
 

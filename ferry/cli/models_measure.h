@@ -10,7 +10,8 @@
 
 namespace ferry::cli {
 
-// A transport with its provider: "ferry", "ferry/tcp", "ferry-copy", "grpc"; or "alone".
+// A transport with its provider: "ferry", "ferry/tcp", "ferry-copy", "grpc",
+// "grpc+ferry"; or "alone".
 struct TrainPath {
   std::string name;
   train::Transport transport = train::Transport::kFerry;

@@ -32,7 +32,8 @@ std::string task_json(const train::TaskReport& report, double seconds) {
                          {{"tensors", report.crossings.tensors},
                           {"bytes", report.crossings.bytes},
                           {"in_place", report.crossings.in_place},
-                          {"copies", report.crossings.copies}}}}
+                          {"copies", report.crossings.copies},
+                          {"endpoint_bytes", report.crossings.endpoint_bytes}}}}
              .dump(2) +
          "\n";
 }

@@ -184,7 +184,8 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
                     {{"tensors", sent.tensors},
                      {"bytes", sent.bytes},
                      {"in_place", sent.in_place},
-                     {"copies", sent.copies}}}});
+                     {"copies", sent.copies},
+                     {"endpoint_bytes", sent.endpoint_bytes}}}});
   }
   return write_report(path, nlohmann::json{{"tool", "train"}, {"jobs", all}}.dump(2) + "\n");
 }

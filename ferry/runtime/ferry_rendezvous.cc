@@ -22,6 +22,7 @@ CrossingStats& CrossingStats::operator+=(const CrossingStats& other) {
   bytes += other.bytes;
   in_place += other.in_place;
   copies += other.copies;
+  endpoint_bytes += other.endpoint_bytes;
   return *this;
 }
 

@@ -13,10 +13,11 @@ namespace ferry::runtime {
 
 // What the ends of crossings did, counted.
 struct CrossingStats {
-  std::uint64_t tensors = 0;   // sent
-  std::uint64_t bytes = 0;     // of them
-  std::uint64_t in_place = 0;  // of these tensors: produced in the receiver's memory
-  std::uint64_t copies = 0;    // of tensors, made by either end in its own memory
+  std::uint64_t tensors = 0;         // sent
+  std::uint64_t bytes = 0;           // of them
+  std::uint64_t in_place = 0;        // of these tensors: produced in the receiver's memory
+  std::uint64_t copies = 0;          // of tensors, made by either end in its own memory
+  std::uint64_t endpoint_bytes = 0;  // that gRPC has sent over endpoints of ours (grpc+ferry)
   CrossingStats& operator+=(const CrossingStats& other);
 };
 

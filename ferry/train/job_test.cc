@@ -82,7 +82,9 @@ class JobsOfProcesses : public Jobs {
                                                         {Transport::kFerry, "tcp"},
                                                         {Transport::kFerryCopy, "shm"},
                                                         {Transport::kFerryPrivate, "shm"},
-                                                        {Transport::kGrpc, "auto"}}) {
+                                                        {Transport::kGrpc, "auto"},
+                                                        {Transport::kGrpcFerry, "shm"},
+                                                        {Transport::kGrpcFerry, "tcp"}}) {
       SCOPED_TRACE(fmt::format("{} over {}", name_of(transport), provider));
       options.transport = transport;
       options.provider = provider;
@@ -116,6 +118,22 @@ TEST_F(JobsOfProcesses, SendNothingByCopyInTheSteadyState) {
     // All but those of the traced step.
     const auto steady = task.crossings.tensors - task.crossings.tensors / 12;
     EXPECT_GE(task.crossings.in_place, steady) << task.task;
+  }
+}
+
+// In one program, by the argument of each channel and server.
+TEST_F(JobsOfProcesses, UseTheEndpointForGrpcOnlyWhereItIsAskedFor) {
+  auto options = small_job();
+  for (const auto transport : {Transport::kGrpc, Transport::kGrpcFerry, Transport::kGrpc}) {
+    options.transport = transport;
+    for (const auto& task : run(options).tasks) {
+      EXPECT_GT(task.crossings.bytes, 0U);
+      if (transport == Transport::kGrpc) {
+        EXPECT_EQ(task.crossings.endpoint_bytes, 0U) << task.task;
+      } else {
+        EXPECT_GE(task.crossings.endpoint_bytes, task.crossings.bytes) << task.task;
+      }
+    }
   }
 }
 

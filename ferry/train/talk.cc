@@ -8,10 +8,10 @@ namespace {
 using nlohmann::json;
 
 json crossings_json(const runtime::CrossingStats& stats) {
-  return {stats.tensors, stats.bytes, stats.in_place, stats.copies};
+  return {stats.tensors, stats.bytes, stats.in_place, stats.copies, stats.endpoint_bytes};
 }
 runtime::CrossingStats crossings_in(const json& text) {
-  return {text.at(0), text.at(1), text.at(2), text.at(3)};
+  return {text.at(0), text.at(1), text.at(2), text.at(3), text.at(4)};
 }
 
 json executor_json(const runtime::ExecutorStats& stats) {

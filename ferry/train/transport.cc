@@ -15,11 +15,12 @@ namespace {
 
 using Copies = runtime::FerryRendezvous::Copies;
 
-constexpr std::array<std::pair<Transport, std::string_view>, 4> kTransports = {
+constexpr std::array<std::pair<Transport, std::string_view>, 5> kTransports = {
     {{Transport::kFerry, "ferry"},
      {Transport::kFerryCopy, "ferry-copy"},
      {Transport::kFerryPrivate, "ferry-private"},
-     {Transport::kGrpc, "grpc"}}};
+     {Transport::kGrpc, "grpc"},
+     {Transport::kGrpcFerry, "grpc+ferry"}}};
 
 class RegionBlock final : public runtime::Block {
  public:
@@ -82,7 +83,11 @@ class GrpcStation final : public Station {
 };
 
 Result<std::unique_ptr<Station>> open_grpc(const StationOptions& options) {
-  return std::make_unique<GrpcStation>(FERRY_TRY(interop::GrpcRendezvous::listen(options.listen)));
+  interop::GrpcRendezvousOptions how;
+  how.listen = options.listen;
+  if (options.transport == Transport::kGrpcFerry)
+    how.endpoint = interop::GrpcEndpoint{options.provider, options.secret, options.secret_file};
+  return std::make_unique<GrpcStation>(FERRY_TRY(interop::GrpcRendezvous::listen(how)));
 }
 #else
 Result<std::unique_ptr<Station>> open_grpc(const StationOptions&) {
@@ -121,6 +126,7 @@ Result<std::unique_ptr<Station>> Station::open(const StationOptions& options) {
     case Transport::kFerryPrivate:
       return open_ferry(Copies::kBoth, options);
     case Transport::kGrpc:
+    case Transport::kGrpcFerry:
       return open_grpc(options);
   }
   return fail(Code::kInvalidArgument, "no such transport");

@@ -12,7 +12,7 @@
 namespace ferry::train {
 
 // How tensors get from task to task (docs/design/dataflow.md).
-enum class Transport { kFerry, kFerryCopy, kFerryPrivate, kGrpc };
+enum class Transport { kFerry, kFerryCopy, kFerryPrivate, kGrpc, kGrpcFerry };
 std::string_view name_of(Transport transport);
 Result<Transport> transport_named(std::string_view name);
 std::vector<std::string> transport_names();

@@ -18,8 +18,11 @@ extern char** environ;
 
 namespace {
 
-std::string programs() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+// This program, or the one of the other kind.
+std::string server_program(bool plugin) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe");
+  if (plugin == has_plugin()) return self.string();
+  return self.parent_path() / (plugin ? "ferry_grpc_plugin_tests" : "ferry_grpc_tests");
 }
 
 }  // namespace
@@ -91,8 +94,7 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
   static std::atomic<int> count{0};
   const auto number = std::to_string(count++);
   report_path_ = scratch() + "/report-" + number;
-  std::vector<std::string> words{
-      programs() + (options_.plugin ? "/ferry_grpc_plugin_tests" : "/ferry_grpc_tests"), "--serve"};
+  std::vector<std::string> words{server_program(options_.plugin), "--serve"};
   if (options_.off) words.emplace_back("--off");
   if (options_.tls) {
     certificate_ = make_certificate();
@@ -162,4 +164,28 @@ std::string stamped(std::size_t bytes, std::uint64_t seed) {
     std::memcpy(text.data() + at, &state, std::min<std::size_t>(8, bytes - at));
   }
   return text;
+}
+
+grpc::Status call_echo(ferry::test::Echo::Stub& stub, std::size_t bytes, double seconds, bool wait,
+                       std::int64_t sleep_ms) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000)));
+  context.set_wait_for_ready(wait);
+  ferry::test::Words asked;
+  asked.set_payload(stamped(bytes, bytes));
+  asked.set_sleep_ms(sleep_ms);
+  ferry::test::Words said;
+  auto status = stub.Unary(&context, asked, &said);
+  if (status.ok() && said.payload() != asked.payload())
+    return {grpc::StatusCode::DATA_LOSS, "not the bytes that were sent"};
+  return status;
+}
+
+void expect_calls(const Server& server, grpc::ChannelArguments arguments) {
+  auto stub = ferry::test::Echo::NewStub(server.channel(std::move(arguments)));
+  for (std::size_t bytes : {10, 100'000, 5 << 20, 100}) {
+    const auto status = call_echo(*stub, bytes);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
 }

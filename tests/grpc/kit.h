@@ -19,7 +19,7 @@ const std::string& scratch();
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 struct ServerOptions {
-  bool plugin = has_plugin();  // which of the two programs serves
+  bool plugin = has_plugin();  // this program serves, or one of the other kind
   bool tls = false;
   bool off = false;  // the channel argument that turns the plug-in off
   int port = 0;
@@ -68,3 +68,9 @@ int wait_for(pid_t pid);
 
 // Bytes that tell where they belong.
 std::string stamped(std::size_t bytes, std::uint64_t seed);
+
+// One unary call with so many bytes. DATA_LOSS if others come back.
+grpc::Status call_echo(ferry::test::Echo::Stub& stub, std::size_t bytes, double seconds = 30,
+                       bool wait = false, std::int64_t sleep_ms = 0);
+// Calls of several sizes, on a channel of their own, that may fail fast.
+void expect_calls(const Server& server, grpc::ChannelArguments arguments = {});

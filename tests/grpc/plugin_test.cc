@@ -19,26 +19,6 @@ using ferry::test::Echo;
 using ferry::test::Words;
 using testing::HasSubstr;
 
-grpc::Status call_fast(Echo::Stub& stub, std::size_t bytes) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
-  Words asked;
-  asked.set_payload(stamped(bytes, bytes));
-  Words said;
-  auto status = stub.Unary(&context, asked, &said);
-  if (status.ok() && said.payload() != asked.payload())
-    return {grpc::StatusCode::DATA_LOSS, "not the bytes that were sent"};
-  return status;
-}
-
-void expect_calls(const Server& server, grpc::ChannelArguments arguments = {}) {
-  auto stub = Echo::NewStub(server.channel(std::move(arguments)));
-  for (std::size_t bytes : {10, 1 << 20, 100}) {
-    const auto status = call_fast(*stub, bytes);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-  }
-}
-
 bool can_preload() {
 #ifdef FERRY_SANITIZED
   return false;
@@ -77,7 +57,7 @@ TEST(GrpcPlugin, AServerChangesKindBetweenConnections) {
   const int port = server->port();
   auto stub = Echo::NewStub(server->channel());
   for (bool plugin : {false, true, false}) {
-    EXPECT_TRUE(call_fast(*stub, 100).ok());
+    EXPECT_TRUE(call_echo(*stub, 100).ok());
     server = nullptr;
     server = std::make_unique<Server>(ServerOptions{.plugin = plugin, .port = port});
     grpc::ClientContext context;

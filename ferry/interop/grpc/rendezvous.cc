@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ferry/interop/grpc/service_internal.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/runtime/buffers.h"
 #include "ferry/tensor/descriptor.h"
 
@@ -12,6 +13,24 @@ namespace ferry::interop {
 namespace {
 
 using graph::Crossing;
+
+#ifdef FERRY_HAS_GRPC_ENDPOINT
+// All tasks are known to have it, and are started at once: none is given up soon.
+constexpr double kEndpointPatience = 10;
+
+Status use_endpoint(const GrpcEndpoint& endpoint) {
+  FERRY_TRY(plugin_status());
+  set_plugin({endpoint.provider, endpoint.secret, endpoint.secret_file, kEndpointPatience});
+  return {};
+}
+PluginTraffic endpoint_traffic() { return plugin_traffic(); }
+#else
+Status use_endpoint(const GrpcEndpoint&) {
+  return fail(Code::kUnimplemented,
+              "this program was built without the endpoint for gRPC, which needs gRPC 1.51.1");
+}
+PluginTraffic endpoint_traffic() { return {}; }
+#endif
 
 class GrpcSendEnd final : public runtime::SendEnd {
  public:
@@ -131,7 +150,8 @@ class GrpcReceiveEnd final : public runtime::ReceiveEnd, GrpcTag {
 
 class GrpcRendezvous::Core {
  public:
-  explicit Core(std::unique_ptr<GrpcService> started) : service(std::move(started)) {}
+  Core(std::unique_ptr<GrpcService> started, bool over_ours)
+      : service(std::move(started)), ours(over_ours) {}
 
   std::shared_ptr<grpc::Channel> channel_to(const std::string& task) {
     auto& channel = channels[task];
@@ -139,6 +159,7 @@ class GrpcRendezvous::Core {
       grpc::ChannelArguments arguments;
       arguments.SetMaxReceiveMessageSize(-1);
       arguments.SetMaxSendMessageSize(-1);
+      arguments.SetInt(kEnableArgument, ours ? 1 : 0);
       channel = grpc::CreateCustomChannel(endpoints.at(task), grpc::InsecureChannelCredentials(),
                                           arguments);
     }
@@ -146,14 +167,18 @@ class GrpcRendezvous::Core {
   }
 
   std::unique_ptr<GrpcService> service;
+  const bool ours;
   std::map<std::string, std::string> endpoints;
   std::map<std::string, std::shared_ptr<grpc::Channel>> channels;
   std::vector<std::unique_ptr<GrpcSendEnd>> sends;        // by crossing
   std::vector<std::unique_ptr<GrpcReceiveEnd>> receives;  // by crossing
 };
 
-Result<std::unique_ptr<GrpcRendezvous>> GrpcRendezvous::listen(const std::string& listen) {
-  auto core = std::make_unique<Core>(FERRY_TRY(GrpcService::start(listen)));
+Result<std::unique_ptr<GrpcRendezvous>> GrpcRendezvous::listen(
+    const GrpcRendezvousOptions& options) {
+  const bool ours = options.endpoint.has_value();
+  if (ours) FERRY_TRY(use_endpoint(*options.endpoint));
+  auto core = std::make_unique<Core>(FERRY_TRY(GrpcService::start(options.listen, ours)), ours);
   return std::unique_ptr<GrpcRendezvous>(new GrpcRendezvous(std::move(core)));
 }
 
@@ -184,6 +209,9 @@ Status GrpcRendezvous::open(const graph::Partition& partition, const std::string
     if (!channel->WaitForConnected(until))
       return fail(Code::kDeadlineExceeded, "{} does not get through to {} at {} by gRPC", task,
                   name, core_->endpoints.at(name));
+  if (core_->ours && endpoint_traffic().dialled < core_->channels.size())
+    return fail(Code::kUnavailable,
+                "{} reaches some tasks by TCP, not by our endpoint: FERRY_LOG=info says why", task);
   return {};
 }
 
@@ -205,6 +233,7 @@ runtime::CrossingStats GrpcRendezvous::stats() const {
     if (end) all += end->stats();
   for (const auto& end : core_->receives)
     if (end) all.copies += end->copies();
+  if (core_->ours) all.endpoint_bytes = endpoint_traffic().sent_bytes;
   return all;
 }
 

@@ -2,11 +2,24 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ferry/runtime/rendezvous.h"
 
 namespace ferry::interop {
+
+// That gRPC is to run over mailboxes (grpc_endpoint/), and how the peers are reached.
+struct GrpcEndpoint {
+  std::string provider;  // as fabric::Options::provider
+  std::string secret;    // or the file that holds it
+  std::string secret_file;
+};
+
+struct GrpcRendezvousOptions {
+  std::string listen;                    // host:port; port 0 picks a free one
+  std::optional<GrpcEndpoint> endpoint;  // without: gRPC as it is, on TCP
+};
 
 // Crossings over gRPC, as TensorFlow has them: at the beginning of a step the receiver asks the
 // sender's task for each tensor, and gets its raw bytes once they are there. The sender hands its
@@ -14,14 +27,16 @@ namespace ferry::interop {
 // one more that serves gRPC.
 class GrpcRendezvous final : public runtime::Rendezvous {
  public:
-  // `listen` is host:port; port 0 picks a free one. kUnavailable if the port is taken.
-  static Result<std::unique_ptr<GrpcRendezvous>> listen(const std::string& listen);
+  // kUnavailable if the port is taken; kUnimplemented if this program has no endpoint for its gRPC,
+  // kFailedPrecondition if it was turned off. Which endpoint is the same for a whole process.
+  static Result<std::unique_ptr<GrpcRendezvous>> listen(const GrpcRendezvousOptions& options);
   ~GrpcRendezvous() override;
 
   std::string endpoint() const;
   // Where the tasks are; before open().
   void know(std::map<std::string, std::string> endpoints);
 
+  // With an endpoint, kUnavailable if a peer was reached by TCP all the same.
   Status open(const graph::Partition& partition, const std::string& task,
               Deadline deadline) override;
   runtime::SendEnd* send_end(std::uint32_t crossing) override;

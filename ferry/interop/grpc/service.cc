@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "ferry/interop/grpc/service_internal.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/tensor/descriptor.h"
 
 namespace ferry::interop {
@@ -139,13 +140,14 @@ class GrpcService::Call final : GrpcTag {
   grpc::ByteBuffer request_;
 };
 
-Result<std::unique_ptr<GrpcService>> GrpcService::start(const std::string& listen) {
+Result<std::unique_ptr<GrpcService>> GrpcService::start(const std::string& listen, bool ours) {
   auto made = std::unique_ptr<GrpcService>(new GrpcService);
   int port = 0;
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(kEnableArgument, ours ? 1 : 0);
   builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
   builder.RegisterAsyncGenericService(&made->service_);
   made->queue_ = builder.AddCompletionQueue();

@@ -66,7 +66,7 @@ class GrpcShelf {
 // A gRPC server and the thread that serves it and this process's own calls.
 class GrpcService {
  public:
-  static Result<std::unique_ptr<GrpcService>> start(const std::string& listen);
+  static Result<std::unique_ptr<GrpcService>> start(const std::string& listen, bool ours);
   ~GrpcService();
 
   const std::string& endpoint() const { return endpoint_; }

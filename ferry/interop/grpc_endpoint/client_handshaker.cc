@@ -6,6 +6,7 @@
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
 #include "ferry/interop/grpc_endpoint/handshakers_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 
 namespace ferry::interop {
 
@@ -48,10 +49,12 @@ PlainServers& plain_servers() {
 class ClientHandshaker final : public grpc_core::Handshaker {
  public:
   explicit ClientHandshaker(grpc_pollset_set* interested) : interested_(interested) {}
+  ~ClientHandshaker() override { from_grpc(this); }
   const char* name() const override { return "tensorferry"; }
 
   void DoHandshake(grpc_tcp_server_acceptor*, grpc_closure* done,
                    grpc_core::HandshakerArgs* args) override {
+    from_grpc(this);
     auto server = wanted(*args);
     if (!server) {
       finish_handshake(done, absl::OkStatus());
@@ -78,6 +81,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
   }
 
   void Shutdown(absl::Status why) override {
+    from_grpc(this);
     LockGuard<Mutex> guard(lock_);
     if (done_ == nullptr) return;
     auto remains = HandshakeRemains::take(*args_);
@@ -144,7 +148,7 @@ class ClientFactory final : public grpc_core::HandshakerFactory {
  public:
   void AddHandshakers(const grpc_core::ChannelArgs&, grpc_pollset_set* interested,
                       grpc_core::HandshakeManager* manager) override {
-    manager->Add(grpc_core::RefCountedPtr<grpc_core::Handshaker>(new ClientHandshaker(interested)));
+    add_handshaker(*manager, new ClientHandshaker(interested));
   }
   HandshakerPriority Priority() override { return HandshakerPriority::kReadAheadSecurity; }
 };

@@ -44,6 +44,7 @@ struct Lent {
 
   static void release(void* raw) {
     auto* lent = static_cast<Lent*>(raw);
+    from_grpc(lent);
     if (lent->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     lent->link->lent.fetch_sub(lent->message.bytes(), std::memory_order_relaxed);
     lent->link->lent_messages.fetch_sub(1, std::memory_order_relaxed);
@@ -92,6 +93,7 @@ grpc_endpoint* FerryEndpoint::make(std::shared_ptr<Link> link, std::shared_ptr<W
   made->wire_->listen([weak = made->weak_from_this()](bool stray) {
     if (auto self = weak.lock()) self->wire_down(stray);
   });
+  to_grpc(made.get());
   return made.get();
 }
 
@@ -212,6 +214,7 @@ void FerryEndpoint::lend(transfer::Message message) {
   link_->lent_messages.fetch_add(1, std::memory_order_relaxed);
   const auto parts = message.parts();
   auto* lent = new Lent{link_, std::move(message), {parts.size() + 1}};
+  to_grpc(lent);
   std::size_t shown = 0;
   for (const auto& part : parts) {
     if (part.empty()) continue;

@@ -6,6 +6,7 @@
 
 #include "ferry/base/thread_annotations.h"
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 #include "ferry/interop/grpc_endpoint/link_internal.h"
 #include "ferry/interop/grpc_endpoint/wire_internal.h"
 
@@ -55,6 +56,7 @@ class FerryEndpoint final : public grpc_endpoint,
   FerryEndpoint(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire, grpc_endpoint* under,
                 Names names);
   static FerryEndpoint& of(grpc_endpoint* endpoint) {
+    from_grpc(endpoint);
     return *static_cast<FerryEndpoint*>(endpoint);
   }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 
 namespace ferry::interop {
 
@@ -10,7 +11,12 @@ namespace ferry::interop {
 std::unique_ptr<grpc_core::HandshakerFactory> client_factory();
 std::unique_ptr<grpc_core::HandshakerFactory> server_factory();
 
-// The same for both sides: ends the handshake.
+// The same for both sides: gRPC owns the handshaker; ends the handshake.
+inline void add_handshaker(grpc_core::HandshakeManager& manager,
+                           grpc_core::Handshaker* handshaker) {
+  to_grpc(handshaker);
+  manager.Add(grpc_core::RefCountedPtr<grpc_core::Handshaker>(handshaker));
+}
 inline void finish_handshake(grpc_closure* done, const absl::Status& status) {
   grpc_core::ExecCtx::Run(grpc_core::DebugLocation(), done, status);
 }

@@ -6,6 +6,7 @@
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
+#include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 namespace ferry::interop {
@@ -91,6 +92,7 @@ void Hub::attach() {
   our_descriptor_.store(-1);
   bell_->rung.cb = &Hub::rung;
   bell_->rung.cb_arg = bell_;
+  to_grpc(bell_);
   belled_.store(true, std::memory_order_seq_cst);
   grpc_fd_notify_on_read(bell_->fd, &bell_->rung);
   grpc_fd_set_readable(bell_->fd);  // looks around, and arms if nobody else does
@@ -122,6 +124,7 @@ void Hub::watch(grpc_pollset_set* set, bool on) {
 }
 
 void Hub::rung(void* doorbell, absl::Status status) {
+  from_grpc(doorbell);
   auto* bell = static_cast<Doorbell*>(doorbell);
   auto& hub = *bell->hub;
   if (status.ok()) {
@@ -213,6 +216,18 @@ Nanos Hub::scaled(Nanos span) const {
   return std::chrono::duration_cast<Nanos>(span * PluginOptions::get().patience);
 }
 
+void Hub::know(const Link* link) {
+  LockGuard<Mutex> guard(grave_lock_);
+  links_.insert(link);
+}
+
+PluginTraffic Hub::traffic() {
+  LockGuard<Mutex> guard(grave_lock_);
+  auto all = past_;
+  for (const auto* link : links_) all += link->traffic();
+  return all;
+}
+
 void Hub::bury(Link* link) {
   LockGuard<Mutex> guard(grave_lock_);
   graves_.push_back(link);
@@ -240,7 +255,11 @@ void Hub::undertake() {
         grave_wake_.wait_for(grave_lock_, turn);
       }
       dead.swap(graves_);
-      for (const auto* link : dead) reports_.push_back(link->report());
+      for (const auto* link : dead) {
+        reports_.push_back(link->report());
+        past_ += link->traffic();
+        links_.erase(link);
+      }
     }
     if (ring) device_->wake_waiters();
     for (auto* link : dead) delete link;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,9 @@ class Hub {
   Nanos scaled(Nanos span) const;
   // Closes it, on a thread where that may take its time.
   void bury(Link* link);
+  // A link that is new; until it is buried.
+  void know(const Link* link);
+  PluginTraffic traffic();
   // The report of every link there was.
   void print_stats();
 
@@ -169,6 +173,8 @@ class Hub {
 
   Mutex grave_lock_;
   std::condition_variable_any grave_wake_;
+  std::set<const Link*> links_ FERRY_GUARDED_BY(grave_lock_);
+  PluginTraffic past_ FERRY_GUARDED_BY(grave_lock_);  // of links that are closed
   std::vector<Link*> graves_ FERRY_GUARDED_BY(grave_lock_);
   std::int64_t ring_until_ FERRY_GUARDED_BY(grave_lock_) = 0;
   bool undertaker_ FERRY_GUARDED_BY(grave_lock_) = false;

@@ -25,6 +25,7 @@ Result<std::shared_ptr<Link>> Link::open(transfer::MailRoom& room, fabric::Devic
   link->maps_ = link->channel_.capabilities().maps_peer;
   link->mailbox_ = std::make_unique<transfer::Mailbox>(FERRY_TRY(
       transfer::Mailbox::open(room, device, link->channel_, link_options(link->maps_), deadline)));
+  Hub::get().know(link.get());
   // Closing waits for the peer, and the last to let go may be any thread.
   return std::shared_ptr<Link>(link.release(), [](Link* last) { Hub::get().bury(last); });
 }
@@ -32,6 +33,11 @@ Result<std::shared_ptr<Link>> Link::open(transfer::MailRoom& room, fabric::Devic
 Link::~Link() {
   mailbox_.reset();
   if (afterwards) afterwards();
+}
+
+PluginTraffic Link::traffic() const {
+  return {client.load() ? 1U : 0U, counts.sent_bytes.load(), counts.taken_bytes.load(),
+          counts.lent_bytes.load()};
 }
 
 std::string Link::report() const {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/transfer/mailbox.h"
 
 namespace ferry::interop {
@@ -42,12 +43,13 @@ class Link {
   std::atomic<std::uint32_t> lent_messages{0};
   // Who is at the other end, as gRPC calls it, and on which side this one is.
   std::string peer;
-  bool client = false;
+  std::atomic<bool> client{false};
 
   // Done when the mailbox is closed: until then it may look at what a failed send left behind.
   std::function<void()> afterwards;
 
   std::string report() const;
+  PluginTraffic traffic() const;
   ~Link();
 
  private:

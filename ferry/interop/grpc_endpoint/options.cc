@@ -6,6 +6,7 @@
 
 #include "ferry/base/fd.h"
 #include "ferry/base/log.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
 
 namespace ferry::interop {
@@ -47,6 +48,11 @@ PluginOptions read_environment() {
   return options;
 }
 
+PluginOptions& options_of_process() {
+  static PluginOptions options = read_environment();
+  return options;
+}
+
 // Made whole elsewhere and then linked to its name, so that nobody reads half of it.
 Status make_user_secret(const std::string& path) {
   auto secret = FERRY_TRY(bootstrap::Secret::generate());
@@ -72,9 +78,14 @@ Status check_owner(const std::string& path) {
 
 }  // namespace
 
-const PluginOptions& PluginOptions::get() {
-  static const PluginOptions options = read_environment();
-  return options;
+const PluginOptions& PluginOptions::get() { return options_of_process(); }
+
+void set_plugin(const PluginSetting& setting) {
+  auto& options = options_of_process();
+  options.provider = setting.provider;
+  options.secret = setting.secret;
+  options.secret_file = setting.secret_file;
+  options.patience = setting.patience;
 }
 
 Result<SecretSource> SecretSource::find(const PluginOptions& options) {

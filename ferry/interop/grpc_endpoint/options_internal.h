@@ -8,7 +8,7 @@
 
 namespace ferry::interop {
 
-// What the environment says of the plug-in, read when it is loaded.
+// What the environment says of the plug-in, read when it is loaded, or the program (set_plugin()).
 struct PluginOptions {
   bool on = true;        // FERRY_GRPC=off: gRPC is left alone
   std::string provider;  // FERRY_GRPC_PROVIDER: as fabric::Options::provider
@@ -24,9 +24,6 @@ struct PluginOptions {
 
   static const PluginOptions& get();
 };
-
-// The channel argument that leaves one channel or server alone if it is 0.
-inline constexpr const char* kEnableArgument = "tensorferry.enable";
 
 // Where the cluster's secret is: what the user has given, or else a file that processes of this
 // user on this host share, in memory. kPermissionDenied if somebody else has put a file there.

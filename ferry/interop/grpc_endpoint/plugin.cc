@@ -8,6 +8,7 @@
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
 #include "ferry/interop/grpc_endpoint/handshakers_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
 
 namespace ferry::interop {
@@ -32,6 +33,8 @@ const char* reason_to_step_aside() {
   return nullptr;
 }
 
+bool let_in = false;  // written before main()
+
 // Before main(), and before any thread: gRPC must not have been used yet.
 __attribute__((constructor)) void load_plugin() {
   if (&grpc_version_string == nullptr) return;  // a program without gRPC
@@ -42,9 +45,26 @@ __attribute__((constructor)) void load_plugin() {
     return;
   }
   grpc_core::CoreConfiguration::RegisterBuilder(add_handshakers);
+  let_in = true;
   if (!PluginOptions::get().stats.empty()) std::atexit([] { Hub::get().print_stats(); });
 }
 
 }  // namespace
+
+Status plugin_status() {
+  if (let_in) return {};
+  return fail(Code::kFailedPrecondition,
+              "gRPC is not served by the plug-in: FERRY_GRPC=off, or a line of the log says why");
+}
+
+PluginTraffic& PluginTraffic::operator+=(const PluginTraffic& other) {
+  dialled += other.dialled;
+  sent_bytes += other.sent_bytes;
+  taken_bytes += other.taken_bytes;
+  lent_bytes += other.lent_bytes;
+  return *this;
+}
+
+PluginTraffic plugin_traffic() { return Hub::get().traffic(); }
 
 }  // namespace ferry::interop

@@ -13,6 +13,7 @@
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
 #include "ferry/interop/grpc_endpoint/handshakers_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
+#include "ferry/interop/grpc_endpoint/linked.h"
 
 namespace ferry::interop {
 
@@ -55,6 +56,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     grpc_slice_buffer_init(&first_);
   }
   ~ServerHandshaker() override {
+    from_grpc(this);
     remains_.destroy();
     grpc_slice_buffer_destroy(&incoming_);
     grpc_slice_buffer_destroy(&outgoing_);
@@ -64,6 +66,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
 
   void DoHandshake(grpc_tcp_server_acceptor*, grpc_closure* done,
                    grpc_core::HandshakerArgs* args) override {
+    from_grpc(this);
     LockGuard<Mutex> guard(lock_);
     done_ = done;
     args_ = args;
@@ -81,6 +84,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
   }
 
   void Shutdown(absl::Status why) override {
+    from_grpc(this);
     LockGuard<Mutex> guard(lock_);
     if (done_ == nullptr || shut_) return;
     if (step_ == Step::kWait) {
@@ -96,12 +100,15 @@ class ServerHandshaker final : public grpc_core::Handshaker {
 
   // gRPC may call back at once, under the caller's locks.
   static void ended(void* self, absl::Status status) {
+    from_grpc(self);
     auto* handshaker = static_cast<ServerHandshaker*>(self);
     handshaker->hop_.cb = &hopped;
     handshaker->hop_.cb_arg = self;
+    to_grpc(self);
     grpc_core::ExecCtx::Run(grpc_core::DebugLocation(), &handshaker->hop_, status);
   }
   static void hopped(void* self, absl::Status status) {
+    from_grpc(self);
     auto* handshaker = static_cast<ServerHandshaker*>(self);
     {
       LockGuard<Mutex> guard(handshaker->lock_);
@@ -115,6 +122,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     step_ = step;
     io_.cb = &ended;
     io_.cb_arg = this;
+    to_grpc(this);
     return &io_;
   }
 
@@ -320,7 +328,7 @@ class ServerFactory final : public grpc_core::HandshakerFactory {
  public:
   void AddHandshakers(const grpc_core::ChannelArgs&, grpc_pollset_set* interested,
                       grpc_core::HandshakeManager* manager) override {
-    manager->Add(grpc_core::RefCountedPtr<grpc_core::Handshaker>(new ServerHandshaker(interested)));
+    add_handshaker(*manager, new ServerHandshaker(interested));
   }
   HandshakerPriority Priority() override { return HandshakerPriority::kReadAheadSecurity; }
 };

@@ -1,6 +1,7 @@
 // Data path.
 #include <dlfcn.h>
 
+#include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 // Large slices that gRPC makes (serialized messages, and those of programs that ask gRPC for
@@ -13,7 +14,10 @@ namespace {
 
 constexpr std::size_t kLeastShared = 32 << 10;
 
-void drop_buffer(void* buffer) { delete static_cast<transfer::RoomBuffer*>(buffer); }
+void drop_buffer(void* buffer) {
+  from_grpc(buffer);
+  delete static_cast<transfer::RoomBuffer*>(buffer);
+}
 
 }  // namespace
 
@@ -22,7 +26,9 @@ std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
   auto buffer = room_->allocate(bytes);
   if (!buffer) return std::nullopt;
   auto* kept = new transfer::RoomBuffer(*std::move(buffer));
-  return grpc_slice_new_with_user_data(kept->bytes().data(), bytes, &drop_buffer, kept);
+  auto* first = kept->bytes().data();
+  to_grpc(kept);
+  return grpc_slice_new_with_user_data(first, bytes, &drop_buffer, kept);
 }
 
 }  // namespace ferry::interop

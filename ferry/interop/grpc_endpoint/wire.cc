@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "ferry/base/spin.h"
+#include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 #include "ferry/interop/grpc_endpoint/wire_internal.h"
 
 namespace ferry::interop {
@@ -14,6 +15,7 @@ std::shared_ptr<Wire> Wire::watch(Fd socket) {
   wire->descriptor_ = grpc_fd_create(socket.release(), "tensorferry-wire", false);
   wire->rung_.cb = &Wire::rung;
   wire->rung_.cb_arg = wire.get();
+  to_grpc(wire.get());
   grpc_fd_notify_on_read(wire->descriptor_, &wire->rung_);
   return wire;
 }
@@ -48,6 +50,7 @@ void Wire::give_up() {
 }
 
 void Wire::rung(void* raw, absl::Status status) {
+  from_grpc(raw);
   auto& wire = *static_cast<Wire*>(raw);
   const auto self = wire.own_;
   Down down;
