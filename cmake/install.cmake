@@ -35,10 +35,14 @@ ferry_pkg_config(tensorferry-pslite "ps-lite's interface to the parameter server
   "-ltensorferry_pslite")
 ferry_pkg_config(tensorferry-train "Graphs and kernels of Tensorferry" "tensorferry zlib"
   "-ltensorferry_train -ltensorferry_math -ldnnl -lgomp")
-if(has_grpc)
-  ferry_pkg_config(tensorferry-job "Training by several processes with Tensorferry" "tensorferry-train grpc++"
-    "-ltensorferry_job -ltensorferry_grpc")
-else()
-  ferry_pkg_config(tensorferry-job "Training by several processes with Tensorferry" "tensorferry-train"
-    "-ltensorferry_job")
+set(job_requires tensorferry-train)
+set(job_libraries -ltensorferry_job)
+if(TARGET tensorferry_grpc)
+  string(APPEND job_requires " grpc++")
+  string(APPEND job_libraries " -ltensorferry_grpc")
 endif()
+if(TARGET ferry_grpc_static)
+  string(APPEND job_requires " absl_status absl_strings")
+  string(APPEND job_libraries " -Wl,--whole-archive,-l:libferry_grpc.a,--no-whole-archive")
+endif()
+ferry_pkg_config(tensorferry-job "Training by several processes with Tensorferry" "${job_requires}" "${job_libraries}")

@@ -122,7 +122,8 @@ function(ferry_grpc_library)
     target_compile_definitions(tensorferry_grpc PRIVATE FERRY_HAS_GRPC_ENDPOINT)
     # Whole: it registers itself before main(), and replaces functions.
     target_link_libraries(tensorferry_grpc INTERFACE
-      -Wl,--whole-archive $<TARGET_FILE:ferry_grpc_static> -Wl,--no-whole-archive ferry_grpc_static)
+      $<BUILD_INTERFACE:$<LINK_LIBRARY:WHOLE_ARCHIVE,ferry_grpc_static>>
+      $<INSTALL_INTERFACE:$<LINK_LIBRARY:WHOLE_ARCHIVE,Tensorferry::grpc_endpoint>>)
   endif()
 endfunction()
 
@@ -166,7 +167,8 @@ function(ferry_grpc_plugin)
     ${CMAKE_DL_LIBS})
   set_target_properties(ferry_grpc_static PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
     OUTPUT_NAME ferry_grpc)
-  install(TARGETS ferry_grpc ferry_grpc_static DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  ferry_public(ferry_grpc_static grpc_endpoint)
+  install(TARGETS ferry_grpc DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endfunction()
 
 function(ferry_job_library)

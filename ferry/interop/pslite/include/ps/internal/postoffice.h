@@ -29,8 +29,8 @@ class Postoffice {
   // Waits up to `timeout` seconds for it to be made; null if it was not.
   Customer* GetCustomer(int app_id, int customer_id, int timeout = 0) const;
   void Send(const Message& message);
-  // Receives on the calling thread until ready(), or for a while: whether it was. False, at once, if
-  // another thread does so already.
+  // Receives on the calling thread until ready(), or for a while: whether it was. False, at once,
+  // if another thread does so already.
   bool ReceiveUntil(const std::function<bool()>& ready);
   // Ends the process if a server or the scheduler has died: nobody would ever answer.
   void CheckAlive();
