@@ -74,13 +74,13 @@ Result<Bytes> RpcClient::call(Ask what, const Bytes& body, Deadline deadline) {
   }
 }
 
-Result<std::unique_ptr<RpcServer>> RpcServer::open(const fabric::Options& options,
-                                                   Handler& handler) {
+Status RpcServer::open(const fabric::Options& options, Handler& handler,
+                       std::unique_ptr<RpcServer>& server) {
   auto device = FERRY_TRY(fabric::Device::open(options));
-  std::unique_ptr<RpcServer> server(new RpcServer(std::move(device), handler));
+  server.reset(new RpcServer(std::move(device), handler));
   server->hub_ =
       FERRY_TRY(transfer::MailHub::open(server->device_, room_options(), box_options(), *server));
-  return server;
+  return {};
 }
 
 void RpcServer::gone(std::uint64_t peer) {

@@ -59,7 +59,9 @@ class RpcServer final : transfer::MailHub::Handler {
     ~Handler() = default;
   };
 
-  static Result<std::unique_ptr<RpcServer>> open(const fabric::Options& options, Handler& handler);
+  // Into `server` before the handler is called for the first time.
+  static Status open(const fabric::Options& options, Handler& handler,
+                     std::unique_ptr<RpcServer>& server);
 
   std::string endpoint() const { return device_.endpoint(); }
   // Only from the handler's calls.

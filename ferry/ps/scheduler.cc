@@ -27,7 +27,7 @@ Result<std::unique_ptr<Scheduler::Core>> Scheduler::Core::open(SchedulerOptions 
   auto control = control_options(core->options_.device);
   core->asking_.emplace(FERRY_TRY(fabric::Device::open(control)));
   control.listen = core->options_.device.listen;
-  core->control_ = FERRY_TRY(RpcServer::open(control, *core));
+  FERRY_TRY(RpcServer::open(control, *core, core->control_));
   return core;
 }
 

@@ -27,7 +27,7 @@ Result<std::unique_ptr<Server::Core>> Server::Core::open(ServerOptions options, 
   auto device = core->options_.device;
   if (core->options_.memory_bytes > 0) device.budget_bytes = core->options_.memory_bytes;
   core->data_.emplace(FERRY_TRY(fabric::Device::open(device)));
-  core->control_ = FERRY_TRY(RpcServer::open(control_options(device), *core));
+  FERRY_TRY(RpcServer::open(control_options(device), *core, core->control_));
   core->asking_.emplace(FERRY_TRY(fabric::Device::open(control_options(device))));
   FERRY_TRY(core->join(deadline));
   return core;
