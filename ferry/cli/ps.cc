@@ -196,6 +196,10 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
                   "Servers that have each block: with 2 the job goes on when one dies")
       ->check(CLI::Range(1, 2))
       ->capture_default_str();
+  command
+      .add_option("--start-with", flags.job.start_with,
+                  "Workers that the first step waits for; the others may join later (0: all)")
+      ->capture_default_str();
   command.add_option("--most-dead", flags.job.most_dead,
                      "Workers that may die before the job ends");
 }

@@ -47,15 +47,20 @@ Status Control::listen() {
 }
 
 int Control::progress_on_loop() {
-  if (!any_ending_.load(std::memory_order_acquire)) return 0;
-  std::vector<std::pair<std::shared_ptr<Session>, Error>> ending;
+  if (!any_trouble_.load(std::memory_order_acquire)) return 0;
+  std::vector<Trouble> troubles;
   {
     LockGuard<Mutex> guard(lock_);
-    ending.swap(ending_);
-    any_ending_.store(false, std::memory_order_relaxed);
+    troubles.swap(troubles_);
+    any_trouble_.store(false, std::memory_order_relaxed);
   }
-  for (auto& [session, cause] : ending) end_on_loop(session, cause);
-  return static_cast<int>(ending.size());
+  for (auto& [session, cause, lane] : troubles) {
+    if (lane == nullptr)
+      end_on_loop(session, cause);
+    else
+      session->lane_broken_on_loop(lane, cause);
+  }
+  return static_cast<int>(troubles.size());
 }
 
 void Control::ready_on_loop(std::uint64_t cookie, std::uint32_t events) {
@@ -235,7 +240,7 @@ Status Control::add(std::shared_ptr<Session> session, std::span<const std::byte>
     session->start();
     if (!first.empty()) session->ready_on_loop(first, EPOLLIN);
   });
-  if (shut_.load()) end(session, fail(Code::kCancelled, "the device was closed").value());
+  if (shut_.load()) see_to({session, fail(Code::kCancelled, "the device was closed").value()});
   return session->check_alive();
 }
 
@@ -255,11 +260,11 @@ std::shared_ptr<Session> Control::find(std::string_view endpoint) {
   return session;
 }
 
-void Control::end(std::shared_ptr<Session> session, Error cause) {
+void Control::see_to(Trouble trouble) {
   {
     LockGuard<Mutex> guard(lock_);
-    ending_.emplace_back(std::move(session), std::move(cause));
-    any_ending_.store(true, std::memory_order_release);
+    troubles_.push_back(std::move(trouble));
+    any_trouble_.store(true, std::memory_order_release);
   }
   loop_->notify();
 }

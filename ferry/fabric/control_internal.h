@@ -32,8 +32,14 @@ class Control final : private Loop::Source {
   Status add(std::shared_ptr<Session> session, std::span<const std::byte> first);
   // Which events of the session's socket the loop looks for.
   Status watch(Session& session, std::uint32_t events);
-  // Ends the session soon, on the control loop. Any thread.
-  void end(std::shared_ptr<Session> session, Error cause);
+  // Something went wrong with a session: it ends, or one of its lanes is connected anew.
+  struct Trouble {
+    std::shared_ptr<Session> session;
+    Error cause;
+    const Lane* lane = nullptr;  // compared, never used: it may be gone
+  };
+  // Soon, on the control loop. Any thread, also one that holds a loop's token.
+  void see_to(Trouble trouble);
   // A live session that this device opened to the endpoint.
   std::shared_ptr<Session> find(std::string_view endpoint);
   std::size_t sessions() const { return count_.load(std::memory_order_relaxed); }
@@ -77,8 +83,8 @@ class Control final : private Loop::Source {
   std::atomic<std::size_t> count_{0};
   std::atomic<bool> shut_{false};
   Mutex lock_;
-  std::vector<std::pair<std::shared_ptr<Session>, Error>> ending_ FERRY_GUARDED_BY(lock_);
-  std::atomic<bool> any_ending_{false};
+  std::vector<Trouble> troubles_ FERRY_GUARDED_BY(lock_);
+  std::atomic<bool> any_trouble_{false};
   std::map<std::string, std::weak_ptr<Session>, std::less<>> dialled_ FERRY_GUARDED_BY(lock_);
 };
 

@@ -349,7 +349,9 @@ void Session::heartbeat_on_loop(std::int64_t now, bool we_slept) {
   send(FrameType::kPing, 0, {});
 }
 
-void Session::peer_lost(Error cause) { device_.control->end(shared_from_this(), std::move(cause)); }
+void Session::peer_lost(Error cause) {
+  device_.control->see_to({shared_from_this(), std::move(cause)});
+}
 
 void Session::end_on_loop(const Error& cause) {
   std::map<std::uint32_t, std::weak_ptr<ChannelCore>> cores;

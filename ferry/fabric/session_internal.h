@@ -80,6 +80,7 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   void start();  // begins to read; after it is known to the control loop
   void ready_on_loop(std::span<const std::byte> first, std::uint32_t events);
   void heartbeat_on_loop(std::int64_t now, bool we_slept);
+  void lane_broken_on_loop(const Lane* lane, const Error& cause);
   void end_on_loop(const Error& cause);
   int fd() const { return socket_.get(); }
 

@@ -67,7 +67,13 @@ Status Session::mend_lane(std::uint32_t lane, Deadline deadline) {
   return status;
 }
 
+// Whoever says so may hold the token of the lane's loop, and a channel that ends needs it: if its
+// last user goes while it is looked for here, it must not end on that thread.
 void Session::lane_broken(Lane& lane, Error cause) {
+  device_.control->see_to({shared_from_this(), std::move(cause), &lane});
+}
+
+void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
   std::map<std::uint32_t, std::weak_ptr<ChannelCore>> cores;
   {
     LockGuard<Mutex> guard(lock_);
@@ -75,7 +81,7 @@ void Session::lane_broken(Lane& lane, Error cause) {
   }
   for (auto& [number, weak] : cores) {
     auto core = weak.lock();
-    if (core == nullptr || &core->lane() != &lane) continue;
+    if (core == nullptr || &core->lane() != lane) continue;
     logger().info("lane {} to {} is connected anew: {}", number, identity().endpoint,
                   cause.to_string());
     if (connector_) {
@@ -99,9 +105,9 @@ void Session::drop_lane(std::uint32_t lane) {
   send_lane(FrameType::kCloseLane, lane);
   if (!last || !connector_) return;
   send(FrameType::kBye, 0, {});
-  device_.control->end(
-      shared_from_this(),
-      fail(Code::kCancelled, "the last channel of the session was closed").value());
+  device_.control->see_to(
+      {shared_from_this(),
+       fail(Code::kCancelled, "the last channel of the session was closed").value()});
 }
 
 }  // namespace ferry::fabric

@@ -18,7 +18,7 @@ double get_number(bootstrap::Decoder& in) { return std::bit_cast<double>(in.u64(
 void put(bootstrap::Encoder& out, const JobOptions& job) {
   out.u32(job.servers).u32(job.workers).u8(static_cast<std::uint8_t>(job.consistency));
   out.u64(job.staleness).u8(job.mean ? 1 : 0).u64(job.block_bytes);
-  out.u32(job.pool_blocks).u32(job.most_dead).u32(job.replicas);
+  out.u32(job.pool_blocks).u32(job.most_dead).u32(job.replicas).u32(job.start_with);
 }
 
 Result<JobOptions> get_job(bootstrap::Decoder& in) {
@@ -32,6 +32,7 @@ Result<JobOptions> get_job(bootstrap::Decoder& in) {
   job.pool_blocks = in.u32();
   job.most_dead = in.u32();
   job.replicas = in.u32();
+  job.start_with = in.u32();
   FERRY_TRY(check_job(job));
   return job;
 }
@@ -138,14 +139,14 @@ Result<fabric::RemoteRegion> get_region(bootstrap::Decoder& in) {
 void put(bootstrap::Encoder& out, const ShardPlace& place) {
   put(out, place.ring);
   put(out, place.pool);
-  out.u64(place.clock);
+  out.u32(place.first_slot);
 }
 
 Result<ShardPlace> get_shard_place(bootstrap::Decoder& in) {
   ShardPlace place;
   place.ring = FERRY_TRY(get_region(in));
   place.pool = FERRY_TRY(get_region(in));
-  place.clock = in.u64();
+  place.first_slot = in.u32();
   return place;
 }
 
@@ -188,6 +189,9 @@ Status check_job(const JobOptions& job) {
     return fail(Code::kOutOfRange, "a job has 1 to {} servers, not {}", kMostServers, job.servers);
   if (job.workers == 0 || job.workers > kMostWorkers)
     return fail(Code::kOutOfRange, "a job has 1 to {} workers, not {}", kMostWorkers, job.workers);
+  if (job.start_with > job.workers)
+    return fail(Code::kOutOfRange, "a job of {} workers cannot start with {}", job.workers,
+                job.start_with);
   if (job.consistency < Consistency::kSync || job.consistency > Consistency::kAsync)
     return fail(Code::kInvalidArgument, "there is no consistency number {}",
                 static_cast<int>(job.consistency));
@@ -206,6 +210,10 @@ Status check_job(const JobOptions& job) {
                 "same",
                 job.replicas, job.servers);
   return {};
+}
+
+bool starts(const JobOptions& job, std::uint32_t rank) {
+  return job.start_with == 0 || rank < job.start_with;
 }
 
 std::uint32_t slots_each(const JobOptions& job) { return job.pool_blocks / job.workers; }

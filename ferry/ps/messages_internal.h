@@ -31,6 +31,7 @@ enum class Ask : std::uint32_t {
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   kView = 12,        // -> JobView
+  kEnter = 13,  // attached to all servers -> the last step that it is not part of (8), attempt (4)
   // of a server
   kCreate = 32,   // TensorInfo -> nothing
   kDrop = 33,     // id (4) -> nothing
@@ -44,6 +45,8 @@ enum class Ask : std::uint32_t {
   kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kMoved = 43,    // JobView -> nothing
+  kHold = 44,     // no step is applied until kAdmit -> clock (8), the largest
+  kAdmit = 45,    // rank (4; all ones: nobody), the last step it is not part of (8) -> nothing
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.
@@ -77,8 +80,8 @@ struct Welcome {
 
 struct ShardPlace {
   fabric::RemoteRegion ring;
-  fabric::RemoteRegion pool;  // the worker's slots begin at rank * slots_each()
-  std::uint64_t clock = 0;
+  fabric::RemoteRegion pool;
+  std::uint32_t first_slot = 0;  // of the worker's own
 };
 
 struct PartPlace {
@@ -131,6 +134,8 @@ inline constexpr std::size_t kMostName = 1024;
 inline constexpr std::size_t kMostPath = 4096;
 // kInvalidArgument or kOutOfRange says which number cannot be.
 Status check_job(const JobOptions& job);
+// Whether the first step waits for this worker.
+bool starts(const JobOptions& job, std::uint32_t rank);
 // Slots that each worker has of a shard's pool.
 std::uint32_t slots_each(const JobOptions& job);
 

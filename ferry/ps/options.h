@@ -16,6 +16,8 @@ enum class Consistency : std::uint8_t {
 struct JobOptions {
   std::uint32_t servers = 1;
   std::uint32_t workers = 1;  // at a time; more are refused
+  // Workers that the first step waits for, ranks from 0 on; 0: all. The others may join later.
+  std::uint32_t start_with = 0;
   Consistency consistency = Consistency::kSync;
   std::uint64_t staleness = 0;  // kBounded
   bool mean = false;            // kSync: divide the sum by the number of workers

@@ -24,6 +24,8 @@ Result<std::unique_ptr<Scheduler::Core>> Scheduler::Core::open(SchedulerOptions 
   core->options_ = std::move(options);
   core->job_ = core->options_.job;
   core->workers_.resize(core->job_.workers);
+  for (std::uint32_t rank = 0; rank < core->job_.workers; ++rank)
+    if (!starts(core->job_, rank)) core->workers_[rank] = {.state = State::kOut, .member = false};
   auto control = control_options(core->options_.device);
   core->asking_.emplace(FERRY_TRY(fabric::Device::open(control)));
   control.listen = core->options_.device.listen;
@@ -44,13 +46,10 @@ void Scheduler::Core::count() {
   stats_.servers_gone = static_cast<std::uint32_t>(view_.gone.size());
   stats_.tensors = static_cast<std::uint32_t>(tensors_.size());
   stats_.dead = dead_;
+  stats_.left = left_;
   stats_.workers = 0;
-  stats_.left = 0;
-  for (const auto& worker : workers_) {
+  for (const auto& worker : workers_)
     if (worker.state == State::kThere) ++stats_.workers;
-    if (worker.state == State::kOut) ++stats_.left;
-  }
-  stats_.left -= dead_;
 }
 
 Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Bytes& body) {
@@ -99,8 +98,9 @@ void Scheduler::Core::settle(std::uint32_t rank) {
 
 void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   workers_[rank].state = State::kOut;
+  workers_[rank].member = false;
+  ++(died ? dead_ : left_);
   if (died) {
-    ++dead_;
     logger().warn("worker {} is gone; {} of {} have died", rank, dead_, job_.workers);
   }
   barrier_.erase(rank);

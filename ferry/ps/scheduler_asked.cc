@@ -17,6 +17,8 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       return server_ready(question.peer);
     case Ask::kJoinWorker:
       return join_worker(question, body);
+    case Ask::kEnter:
+      return FERRY_TRY(enter(question.peer));
     case Ask::kInit:
       return init(question, body);
     case Ask::kFind:
@@ -114,14 +116,15 @@ Result<std::uint32_t> Scheduler::Core::choose_rank(std::uint32_t wanted) const {
   if (wanted != ~0U) {
     if (wanted >= job_.workers)
       return fail(Code::kOutOfRange, "there is no worker {}: the job has {}", wanted, job_.workers);
-    if (workers_[wanted].state != State::kExpected)
-      return fail(Code::kAlreadyExists, "worker {} is there already, or was", wanted);
+    if (workers_[wanted].state == State::kThere)
+      return fail(Code::kAlreadyExists, "worker {} is there already", wanted);
     return wanted;
   }
-  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
-    if (workers_[rank].state == State::kExpected) return rank;
+  for (const auto state : {State::kExpected, State::kOut})
+    for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+      if (workers_[rank].state == state) return rank;
   return fail(Code::kResourceExhausted,
-              "all {} workers of the job have come; declare more when the scheduler is started",
+              "all {} workers of the job are there; declare more when the scheduler is started",
               job_.workers);
 }
 
@@ -130,12 +133,52 @@ Result<Bytes> Scheduler::Core::welcome(std::uint64_t peer, std::uint32_t wanted)
   answer.rank = FERRY_TRY(choose_rank(wanted));
   answer.job = job_;
   for (const auto& server : servers_) answer.servers.push_back(server.place);
-  workers_[answer.rank] = {peer, State::kThere};
+  workers_[answer.rank].peer = peer;
+  workers_[answer.rank].state = State::kThere;
   count();
   Bytes bytes;
   bootstrap::Encoder out(bytes);
   put(out, answer);
   return bytes;
+}
+
+// One that joins late, or comes back, is part of the first step that no shard can have applied.
+Result<Bytes> Scheduler::Core::enter(std::uint64_t peer) {
+  const auto rank = FERRY_TRY(rank_of(peer));
+  std::uint64_t since = 0;
+  if (!workers_[rank].member) {
+    const auto held = hold();
+    workers_[rank].member = held.has_value();
+    release(held ? rank : kNobody, held.value_or(0));
+    since = FERRY_TRY(held);
+  }
+  Bytes answer;
+  bootstrap::Encoder(answer).u64(since).u32(last_attempt_);
+  return answer;
+}
+
+Result<std::uint64_t> Scheduler::Core::hold() {
+  std::uint64_t clock = 0;
+  for (std::uint32_t index = 0; index < servers_.size(); ++index) {
+    auto& server = servers_[index];
+    if (!server.alive) continue;
+    const auto answer = ask_server(server, Ask::kHold, {});
+    if (!answer) {
+      if (job_.replicas == 1) return tl::unexpected<Error>(answer.error());
+      server_gone(index);
+      continue;
+    }
+    bootstrap::Decoder in(*answer);
+    clock = std::max(clock, in.u64());
+  }
+  return clock;
+}
+
+void Scheduler::Core::release(std::uint32_t rank, std::uint64_t since) {
+  Bytes who;
+  bootstrap::Encoder(who).u32(rank).u64(since);
+  for (auto& server : servers_)
+    if (server.alive) (void)ask_server(server, Ask::kAdmit, who);
 }
 
 Result<std::uint32_t> Scheduler::Core::rank_of(std::uint64_t peer) const {

@@ -36,8 +36,10 @@ class Scheduler::Core final : public RpcServer::Handler {
   struct WorkerAt {
     std::uint64_t peer = 0;
     State state = State::kExpected;
+    bool member = true;  // steps wait for it
   };
   static constexpr std::chrono::seconds kServerAnswers{10};
+  static constexpr std::uint32_t kNobody = ~0U;
   Core() = default;
   Result<Bytes> join_server(std::uint64_t peer, bootstrap::Decoder& in);
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
@@ -45,6 +47,10 @@ class Scheduler::Core final : public RpcServer::Handler {
                                            bootstrap::Decoder& in);
   Result<Bytes> welcome(std::uint64_t peer, std::uint32_t wanted);
   Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
+  Result<Bytes> enter(std::uint64_t peer);
+  // The last step that was begun anywhere; no shard goes on until release().
+  Result<std::uint64_t> hold();
+  void release(std::uint32_t rank, std::uint64_t since);
   struct TensorAt {
     TensorInfo info;
     std::uint64_t creator = 0;  // the peer that brings its first values
@@ -88,6 +94,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::uint32_t last_tensor_ = 0;
   std::uint32_t last_attempt_ = 0;
   std::uint32_t dead_ = 0;
+  std::uint32_t left_ = 0;
   JobView view_;
   struct Waiting {
     RpcServer::Question question;

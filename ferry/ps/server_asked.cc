@@ -30,6 +30,10 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(freeze(body));
     case Ask::kSettle:
       return FERRY_TRY(settle(body));
+    case Ask::kHold:
+      return FERRY_TRY(hold());
+    case Ask::kAdmit:
+      return FERRY_TRY(admit(body));
     case Ask::kMoved:
       return FERRY_TRY(move_on(question.peer, body));
     case Ask::kStop:
@@ -217,6 +221,34 @@ Result<Bytes> Server::Core::settle(bootstrap::Decoder& in) {
   const auto attempt = in.u32();
   FERRY_TRY(in.finish("a worker to be settled"));
   for (auto& shard : shards_) shard->run([&] { shard->settle(rank, through, attempt); });
+  return Bytes();
+}
+
+Result<Bytes> Server::Core::hold() {
+  std::uint64_t clock = 0;
+  for (auto& shard : shards_) {
+    shard->run([&] {
+      shard->hold();
+      clock = std::max(clock, shard->clock());
+    });
+  }
+  Bytes answer;
+  bootstrap::Encoder(answer).u64(clock);
+  return answer;
+}
+
+Result<Bytes> Server::Core::admit(bootstrap::Decoder& in) {
+  const auto rank = in.u32();
+  const auto since = in.u64();
+  FERRY_TRY(in.finish("a worker to be admitted"));
+  for (auto& shard : shards_) {
+    shard->run([&] {
+      if (rank < job_.workers)
+        shard->admit(rank, since);
+      else
+        shard->release();
+    });
+  }
   return Bytes();
 }
 

@@ -61,6 +61,8 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> add_landing(bootstrap::Decoder& in);
   Result<Bytes> freeze(bootstrap::Decoder& in);
   Result<Bytes> settle(bootstrap::Decoder& in);
+  Result<Bytes> hold();
+  Result<Bytes> admit(bootstrap::Decoder& in);
   Result<Bytes> move_on(std::uint64_t peer, bootstrap::Decoder& in);
   Result<Bytes> stop(bootstrap::Decoder& in);
   Result<std::uint32_t> get_rank(bootstrap::Decoder& in) const;

@@ -19,6 +19,8 @@ Result<std::unique_ptr<Shard>> Shard::open(fabric::Device& device, const JobOpti
   shard->pool_ = FERRY_TRY(device.allocate(job.pool_blocks * job.block_bytes));
   shard->links_.resize(job.workers);
   shard->members_.resize(job.workers);
+  for (std::uint32_t rank = 0; rank < job.workers; ++rank)
+    if (!starts(job, rank)) shard->members_[rank].since = kForEver;
   shard->thread_ = std::thread([raw = shard.get()] { raw->work(); });
   return shard;
 }
@@ -134,7 +136,7 @@ const std::byte* Shard::payload(const Link& link, const Entry& entry) const {
   const auto share = slots_each(job_);
   if (entry.slot != Entry::kInPlace) {
     if (entry.slot >= share || entry.bytes > job_.block_bytes) return nullptr;
-    return pool_.data() + (link.rank * share + entry.slot) * job_.block_bytes;
+    return link.slots_at + entry.slot * job_.block_bytes;
   }
   if (entry.count >= link.memories.size()) return nullptr;
   const auto memory = link.memories[entry.count];

@@ -59,6 +59,11 @@ class Shard {
   Frozen freeze(std::uint32_t rank);
   // `attempt` other than 0: the open step begins anew, under that number.
   void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
+  // No step is applied from now on, until somebody is admitted, or nobody.
+  void hold() { held_ = true; }
+  // The worker is part of all steps after that one.
+  void admit(std::uint32_t rank, std::uint64_t since);
+  void release();
   void abort();
   // The job goes on without some server: workers are told before anything that follows from it.
   void move_on(std::uint64_t view);
@@ -80,6 +85,8 @@ class Shard {
     fabric::Channel* channel = nullptr;
     fabric::RemoteAt words{fabric::RemoteRegion{}};
     fabric::Region ring;
+    fabric::Region own_slots;             // of one that came back
+    const std::byte* slots_at = nullptr;  // its slots of the pool, or its own
     std::vector<std::span<const std::byte>> memories;
     std::map<std::uint32_t, fabric::RemoteAt> landings;  // by part
     std::set<std::uint32_t> wants;                       // parts, in the open step
@@ -94,6 +101,7 @@ class Shard {
   };
   struct Member {
     std::uint64_t ended = 0;
+    std::uint64_t since = 0;           // the last step before those in which it counts
     std::uint64_t through = kForEver;  // the last step in which it counts
   };
   enum class Outcome { kTaken, kLater, kBreach };
@@ -112,7 +120,11 @@ class Shard {
   Outcome take_rows(Link& link, const Entry& entry);
   Outcome take_payload(Link& link, const Entry& entry);
   const std::byte* payload(const Link& link, const Entry& entry) const;
-  bool counts(std::uint32_t rank) const { return members_[rank].through > clock_; }
+  Status give_slots(Link& link, ShardPlace& place);
+  bool counts(const Member& member) const {
+    return member.since <= clock_ && member.through > clock_;
+  }
+  bool counts(std::uint32_t rank) const { return counts(members_[rank]); }
   bool lower_ranks_ended(std::uint32_t rank) const;
   bool can_fold(const Kept& kept, std::uint32_t rank) const;
   void fold_some(Link& link);
@@ -136,6 +148,7 @@ class Shard {
   std::uint64_t clock_ = 0;
   std::uint32_t attempt_ = 0;  // at the open step
   std::uint64_t view_ = 0;
+  bool held_ = false;
   ShardStats stats_;
 
   Mutex lock_;

@@ -9,7 +9,7 @@ namespace ferry::ps {
 
 Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
                                  const fabric::RemoteAt& words) {
-  if (links_[rank] != nullptr)
+  if (links_[rank] != nullptr && !links_[rank]->frozen)
     return fail(Code::kAlreadyExists, "worker {} has attached already", rank);
   auto link = std::make_unique<Link>();
   link->rank = rank;
@@ -18,11 +18,25 @@ Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
   link->ring = FERRY_TRY(device_.allocate(kRingEntries * kLine));
   ShardPlace place;
   place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
-  place.pool = FERRY_TRY(device_.grant(pool_, fabric::Rights::kReadWrite, channel));
-  place.clock = clock_;
+  FERRY_TRY(give_slots(*link, place));
+  if (clock_ > 0) tell_word(*link, offsetof(Words, clock), clock_);
+  if (attempt_ > 0) tell_word(*link, offsetof(Words, redo), attempt_);
   if (view_ > 0) tell_word(*link, offsetof(Words, view), view_);
   links_[rank] = std::move(link);
   return place;
+}
+
+// One that comes back gets slots of its own: whoever had this rank before may still write to those
+// of the pool, if it was only believed to be dead.
+Status Shard::give_slots(Link& link, ShardPlace& place) {
+  const auto share = slots_each(job_);
+  if (links_[link.rank] != nullptr)
+    link.own_slots = FERRY_TRY(device_.allocate(share * job_.block_bytes));
+  const auto& pool = link.own_slots ? link.own_slots : pool_;
+  place.pool = FERRY_TRY(device_.grant(pool, fabric::Rights::kReadWrite, *link.channel));
+  place.first_slot = link.own_slots ? 0 : link.rank * share;
+  link.slots_at = pool.data() + place.first_slot * job_.block_bytes;
+  return {};
 }
 
 void Shard::add_memory(std::uint32_t rank, std::span<const std::byte> memory) {
@@ -85,7 +99,7 @@ bool Shard::step_ended() const {
 
 void Shard::apply_step() {
   const auto members = std::count_if(members_.begin(), members_.end(),
-                                     [&](const auto& each) { return each.through > clock_; });
+                                     [&](const auto& each) { return counts(each); });
   const float scale = job_.mean ? 1.0F / static_cast<float>(members) : 1.0F;
   for (std::uint32_t part = 0; part < parts_.size(); ++part)
     if (parts_[part] != nullptr)
@@ -112,7 +126,8 @@ void Shard::send_back(std::uint32_t part, std::uint32_t block) {
 void Shard::move_clock() {
   auto least = kForEver;
   for (const auto& member : members_)
-    if (member.through == kForEver) least = std::min(least, member.ended);
+    if (member.since != kForEver && member.through == kForEver)
+      least = std::min(least, member.ended);
   if (least == kForEver || least <= clock_) return;
   clock_ = least;
   for (auto& link : links_)
@@ -162,6 +177,16 @@ void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t atte
   go_on();
 }
 
+void Shard::admit(std::uint32_t rank, std::uint64_t since) {
+  members_[rank] = {.ended = since, .since = since};
+  release();
+}
+
+void Shard::release() {
+  held_ = false;
+  go_on();
+}
+
 // Sees to what may have become possible, and tells workers.
 void Shard::go_on() {
   for (auto& link : links_) {
@@ -170,7 +195,7 @@ void Shard::go_on() {
     fold_some(*link);
   }
   if (sync())
-    while (step_ended()) apply_step();
+    while (!held_ && step_ended()) apply_step();
   else
     move_clock();
   for (auto& link : links_)
@@ -183,6 +208,7 @@ void Shard::begin_anew(std::uint32_t attempt) {
     if (part != nullptr) part->forget();
   for (auto& member : members_) {
     member.ended = std::min(member.ended, clock_);
+    if (member.since != kForEver) member.ended = std::max(member.ended, member.since);
     // Those who ended the step and then died cannot push it again.
     if (member.through != kForEver) member.through = std::min(member.through, clock_);
   }

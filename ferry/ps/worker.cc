@@ -110,8 +110,16 @@ Status WorkerCore::join(Deadline deadline) {
     const auto attached = attach(each, welcome.servers[each], deadline);
     if (!attached) FERRY_TRY(outlive(each, attached.error(), deadline));
   }
-  for (const auto& link : shards_) step_ = std::max(step_, link.clock());
-  return {};
+  return enter(deadline);
+}
+
+// From now on steps wait for this worker, if they have not from the beginning.
+Status WorkerCore::enter(Deadline deadline) {
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kEnter, {}, deadline));
+  bootstrap::Decoder in(answer);
+  entered_ = step_ = in.u64();
+  attempt_ = in.u32();
+  return in.finish("the step that the job is in");
 }
 
 void WorkerCore::add_links(std::uint32_t server, std::uint32_t shards) {
@@ -147,6 +155,7 @@ Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, Deadli
     auto& link = shards_[at.first_link + each];
     link.ring = shard.ring;
     link.pool = shard.pool;
+    link.first_slot = shard.first_slot;
     if (auto mapped = at.channel.map(shard.pool)) link.pool_mapped = mapped->data();
   }
   return in.finish("a server's shards");

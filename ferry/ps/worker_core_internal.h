@@ -21,6 +21,7 @@ struct ShardLink {
   fabric::Channel* channel = nullptr;
   fabric::RemoteRegion ring;
   fabric::RemoteRegion pool;
+  std::uint32_t first_slot = 0;      // of this worker's own
   std::byte* pool_mapped = nullptr;  // null: the path maps nothing
   const std::byte* words = nullptr;  // Words, in memory of this worker
   std::vector<Entry> entries;        // what lies in the ring
@@ -138,6 +139,7 @@ class WorkerCore {
   WorkerCore() = default;
   bool sync() const { return job_.consistency == Consistency::kSync; }
   Status join(Deadline deadline);
+  Status enter(Deadline deadline);
   void add_links(std::uint32_t server, std::uint32_t shards);
   Status attach(std::uint32_t server, const ServerPlace& place, Deadline deadline);
   Result<Parameter> open_tensor(TensorInfo info, Deadline deadline);
@@ -226,9 +228,11 @@ class WorkerCore {
   std::deque<TensorLink> tensors_;
   std::map<std::string, Parameter, std::less<>> names_;
   std::vector<Memory> memories_;
-  std::vector<Pushed> pushed_;  // in the step that is not known to be applied
-  std::uint64_t step_ = 0;      // ended
-  std::uint64_t pushing_ = 0;   // the step of what is posted
+  std::vector<Pushed> pushed_;     // in the step that is not known to be applied
+  std::uint64_t pushed_step_ = 0;  // the step of these
+  std::uint64_t entered_ = 0;      // the last step that this worker is not part of
+  std::uint64_t step_ = 0;         // ended
+  std::uint64_t pushing_ = 0;      // the step of what is posted
   std::uint32_t attempt_ = 0;
   std::uint64_t view_ = 0;
   bool again_ = false;  // push_again() is running

@@ -54,6 +54,7 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
     return each.pushed_in == pushing_;
   });
   if (first) pushed_.clear();
+  pushed_step_ = pushing_;
   tensor.pushed_in = pushing_;
   return {};
 }
@@ -160,11 +161,10 @@ void WorkerCore::post(ShardLink& link, Entry entry) {
 
 void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload) {
   if (link.gone) return;
-  const auto share = slots_each(job_);
   entry.slot = link.free_slots.back();
   link.free_slots.pop_back();
   entry.bytes = payload.size();
-  const auto at = (std::uint64_t{rank_} * share + entry.slot) * job_.block_bytes;
+  const auto at = (std::uint64_t{link.first_slot} + entry.slot) * job_.block_bytes;
   if (link.pool_mapped != nullptr)
     std::memcpy(link.pool_mapped + at, payload.data(), payload.size());
   else
@@ -344,13 +344,15 @@ Status WorkerCore::push_again(Deadline deadline) {
     const auto there = std::find_if(shards_.begin(), shards_.end(),
                                     [](const ShardLink& link) { return !link.gone; });
     pushing_ = there->clock() + 1;
-    for (std::size_t each = 0; each < pushed_.size() && done; ++each) {
+    // It may be a step that this worker has not begun.
+    const bool mine = pushed_step_ == pushing_;
+    for (std::size_t each = 0; mine && each < pushed_.size() && done; ++each) {
       const auto one = pushed_[each];
       done = one.rows != nullptr
                  ? post_rows(one, deadline)
                  : post_dense(one.parameter, Operation::kPush, one.gradient, one.back, deadline);
     }
-    if (done && step_ >= pushing_) done = post_end(deadline);
+    if (done && step_ >= pushing_ && pushing_ > entered_) done = post_end(deadline);
     if (!done) break;
   }
   pushing_ = pushing;

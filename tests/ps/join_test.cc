@@ -1,0 +1,157 @@
+#include <signal.h>
+
+#include "tests/ps/roles.h"
+
+// Workers that join late, and such that come back.
+
+namespace ferry::ps::testing {
+namespace {
+
+struct Join {
+  const char* provider;
+  Consistency consistency;
+};
+
+std::string name_of_join(const ::testing::TestParamInfo<Join>& each) {
+  static const char* const kNames[] = {"", "sync", "bounded", "async"};
+  return std::string(each.param.provider) + "_" +
+         kNames[static_cast<std::size_t>(each.param.consistency)];
+}
+
+class Joins : public ::testing::TestWithParam<Join> {};
+INSTANTIATE_TEST_SUITE_P(All, Joins,
+                         ::testing::Values(Join{"shm", Consistency::kSync},
+                                           Join{"tcp", Consistency::kSync},
+                                           Join{"shm", Consistency::kBounded},
+                                           Join{"tcp", Consistency::kAsync}),
+                         name_of_join);
+
+constexpr std::size_t kCount = 20'000;
+
+// Adds one in each step, and knows what the sum of all is to be.
+class Stepper {
+ public:
+  Stepper(const Job& job, std::optional<std::uint32_t> rank)
+      : worker_(job.worker(rank)),
+        w_(must(worker_.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()))) {}
+
+  void push() {
+    must(worker_.push(w_, raw(ones_), soon()));
+    must(worker_.end_step(soon()));
+    must(worker_.flush(soon()));
+  }
+  void expect(float sum) {
+    EXPECT_EQ(floats(must(worker_.pull(w_, soon())), kCount), std::vector<float>(kCount, sum));
+  }
+  Worker& worker() { return worker_; }
+
+ private:
+  std::vector<float> ones_ = std::vector<float>(kCount, 1.0F);
+  Worker worker_;
+  Parameter w_;
+};
+
+// Steps of both, at the same time: in kSync one waits for the other.
+void both(Stepper& a, Stepper& b, int steps) {
+  std::thread other([&] {
+    for (int step = 0; step < steps; ++step) b.push();
+  });
+  for (int step = 0; step < steps; ++step) a.push();
+  other.join();
+}
+
+JobOptions options_of(const Join& join) {
+  return {.servers = 2,
+          .workers = 2,
+          .start_with = 1,
+          .consistency = join.consistency,
+          .staleness = 4,
+          .block_bytes = 4096,
+          .pool_blocks = 16};
+}
+
+TEST_P(Joins, LateAndTwice) {
+  Job job(GetParam().provider, options_of(GetParam()), 2);
+  Stepper first(job, 0);
+  for (int step = 0; step < 3; ++step) first.push();
+  first.expect(3);
+  for (int round = 0; round < 2; ++round) {
+    std::optional<Stepper> second(std::in_place, job, std::nullopt);
+    EXPECT_EQ(second->worker().rank(), 1U);
+    EXPECT_EQ(must(second->worker().members(soon())), (std::vector<std::uint32_t>{0, 1}));
+    second->expect(3.0F + 8.0F * static_cast<float>(round));
+    both(first, *second, 4);
+    first.expect(11.0F + 8.0F * static_cast<float>(round));
+    second->expect(11.0F + 8.0F * static_cast<float>(round));
+    must(second->worker().leave(soon()));
+  }
+  first.push();
+  first.expect(20);
+  EXPECT_EQ(job.scheduler().stats().left, 2U);
+  EXPECT_EQ(job.scheduler().stats().workers, 1U);
+  must(first.worker().leave(soon()));
+  must(job.scheduler().wait(soon()));
+}
+
+TEST_P(Joins, AreRefusedWhileSomebodyHasTheRank) {
+  auto options = options_of(GetParam());
+  Job job(GetParam().provider, options);
+  Stepper first(job, 0);
+  Stepper second(job, 1);
+  auto again = job.worker_options();
+  again.rank = 1;
+  EXPECT_EQ(code_of(Worker::open(again, soon())), Code::kAlreadyExists);
+  again.rank = {};
+  EXPECT_EQ(code_of(Worker::open(again, soon())), Code::kResourceExhausted);
+}
+
+class JoinsAfter : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Provider, JoinsAfter, ::testing::Values("shm", "tcp"),
+                         [](const auto& each) { return std::string(each.param); });
+
+// A process is killed in the middle of a step, and another one takes its rank.
+TEST_P(JoinsAfter, ADeath) {
+  Job job(GetParam(), {.servers = 2, .workers = 2, .block_bytes = 4096, .pool_blocks = 8}, 2);
+  Training training{.scheduler = job.scheduler().endpoint(), .provider = GetParam()};
+  training.workers = 2;
+  training.victim = 1;
+  training.how = "before";
+  training.victim_step = 2;
+  auto victim = Process::start(training.arguments(1));
+  auto worker = job.worker(0);
+  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
+  const auto spec = f32({static_cast<std::int64_t>(training.count)});
+  const auto a = must(worker.init("a", spec, {}, update, soon()));
+  const auto b = must(worker.init("b", spec, {}, update, soon()));
+  const auto w = must(worker.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()));
+  must(worker.barrier(soon()));
+  const std::vector<float> values(training.count, 1.0F);
+  const std::vector<float> ones(kCount, 1.0F);
+  const auto step = [&] {
+    must(worker.push(a, raw(values), soon()));
+    must(worker.push(b, raw(values), soon()));
+    must(worker.push(w, raw(ones), soon()));
+    must(worker.end_step(soon()));
+    must(worker.flush(soon()));
+  };
+  for (int each = 0; each < 3; ++each) step();
+  EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+  Stepper back(job, 1);
+  std::thread other([&] {
+    for (int each = 0; each < 3; ++each) back.push();
+  });
+  for (int each = 0; each < 3; ++each) step();
+  other.join();
+  back.expect(9);
+  EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), std::vector<float>(kCount, 9.0F));
+  EXPECT_EQ(job.scheduler().stats().dead, 1U);
+  EXPECT_EQ(job.scheduler().stats().workers, 2U);
+}
+
+TEST(JoinOptions, ThatCannotBe) {
+  EXPECT_EQ(code_of(Scheduler::open({{.workers = 2, .start_with = 3}, device_options("shm")})),
+            Code::kOutOfRange);
+}
+
+}  // namespace
+}  // namespace ferry::ps::testing
