@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "ferry/ps/messages_internal.h"
@@ -170,6 +171,12 @@ Result<PartPlace> get_part_place(bootstrap::Decoder& in) {
 void put(bootstrap::Encoder& out, const JobView& view) {
   out.u64(view.number).u32(static_cast<std::uint32_t>(view.gone.size()));
   for (const auto server : view.gone) out.u32(server);
+  out.u32(static_cast<std::uint32_t>(view.newcomers.size()));
+  for (const auto& newcomer : view.newcomers) {
+    out.u32(newcomer.server).u32(newcomer.turn).u64(newcomer.since);
+    put(out, newcomer.place);
+  }
+  out.u32(view.coming);
 }
 
 Result<JobView> get_view(bootstrap::Decoder& in, const JobOptions& job) {
@@ -181,7 +188,28 @@ Result<JobView> get_view(bootstrap::Decoder& in, const JobOptions& job) {
     if (view.gone.back() >= job.servers)
       return fail(Code::kOutOfRange, "server {} of {} is gone", view.gone.back(), job.servers);
   }
+  const auto newcomers = in.u32();
+  for (std::uint32_t each = 0; each < newcomers && in.ok(); ++each) {
+    auto& newcomer = view.newcomers.emplace_back();
+    newcomer.server = in.u32();
+    newcomer.turn = in.u32();
+    newcomer.since = in.u64();
+    newcomer.place = FERRY_TRY(get_server(in));
+    if (newcomer.server >= job.servers)
+      return fail(Code::kOutOfRange, "server {} of {} has come", newcomer.server, job.servers);
+  }
+  view.coming = in.u32();
   return view;
+}
+
+const Newcomer* JobView::newcomer(std::uint32_t server) const {
+  for (const auto& each : newcomers)
+    if (each.server == server) return &each;
+  return nullptr;
+}
+
+bool JobView::is_gone(std::uint32_t server) const {
+  return std::find(gone.begin(), gone.end(), server) != gone.end();
 }
 
 Status check_job(const JobOptions& job) {

@@ -19,23 +19,24 @@ using Bytes = std::vector<std::byte>;
 
 enum class Ask : std::uint32_t {
   // of the scheduler
-  kJoinServer = 1,  // ServerPlace -> index (4), its first shard (4), JobOptions
+  kJoinServer = 1,  // ServerPlace -> index (4), first shard (4), in another's place (1), JobOptions
   kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
-  kInit = 3,     // name, spec, update -> created (1), TensorInfo; unless created, once it is there
-  kFind = 4,     // name -> created (1): 0, TensorInfo; once it is there
-  kBarrier = 5,  // -> nothing, once every worker has asked
-  kMembers = 6,  // -> ranks
-  kLeave = 7,    // -> nothing
+  kInit = 3,  // name, spec, update -> created (1), view (8), TensorInfo; unless created, once there
+  kFind = 4,  // name -> created (1): 0, view (8), TensorInfo; once it is there
+  kBarrier = 5,      // -> nothing, once every worker has asked
+  kMembers = 6,      // -> ranks
+  kLeave = 7,        // -> nothing
   kServerReady = 8,  // -> nothing
   kNames = 11,       // -> names of tensors that are there
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   kView = 12,        // -> JobView
+  kCaughtUp = 14,    // whether the newcomer has its copies (1) -> nothing
   kEnter = 13,  // attached to all servers -> the last step that it is not part of (8), attempt (4)
   // of a server
   kCreate = 32,   // TensorInfo -> nothing
   kDrop = 33,     // id (4) -> nothing
-  kAttach = 34,   // rank (4), device (16), grant of words, first line (4) -> ShardPlace each
+  kAttach = 34,   // rank (4), device (16), grant of words -> ShardPlace each
   kOpen = 35,     // rank (4), id (4) -> PartPlace for each part
   kGrant = 36,    // rank (4), grant of memory -> whether it is used in place (1)
   kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
@@ -46,6 +47,9 @@ enum class Ask : std::uint32_t {
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kMoved = 43,    // JobView -> nothing
   kHold = 44,     // no step is applied until kAdmit -> clock (8), the largest
+  kImage = 46,    // shard of the job (4), tensor (4), section (4), offset (8) -> bytes, a piece
+                  // of them; tensor 0: what there is. kNotFound: not yet
+  kCatchUp = 47,  // control endpoints of the servers before and after it -> nothing
   kAdmit = 45,    // rank (4; all ones: nobody), the last step it is not part of (8) -> nothing
 };
 
@@ -92,10 +96,24 @@ struct PartPlace {
   std::uint16_t nonce = 0;
 };
 
-// Which servers the job goes on without. Its number grows with each of them.
+// A server in the place of one that is gone.
+struct Newcomer {
+  std::uint32_t server = 0;
+  std::uint32_t turn = 0;  // tells newcomers from each other
+  ServerPlace place;
+  std::uint64_t since = 0;  // it has the steps after that one
+};
+
+// Which servers the job goes on without, and who has come instead. Its number grows with each.
 struct JobView {
+  static constexpr std::uint32_t kNobody = ~0U;
   std::uint64_t number = 0;
   std::vector<std::uint32_t> gone;
+  std::vector<Newcomer> newcomers{};  // the last one of each place
+  std::uint32_t coming = kNobody;     // the place, still among `gone`, whose newcomer catches up
+
+  const Newcomer* newcomer(std::uint32_t server) const;
+  bool is_gone(std::uint32_t server) const;
 };
 
 // The server that has the second copy of what is on this one.

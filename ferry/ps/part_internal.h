@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,6 +54,10 @@ class Part {
   PartImage empty_image() const;
   PartImage image() const;
   void restore(PartImage image);
+  bool has_values() const;
+  // Its values are those of another copy after that step: first values of before are none.
+  void came_by_image(std::uint64_t step) { came_after_ = step; }
+  std::optional<std::uint64_t> came_after() const { return came_after_; }
 
   // At once, from one contribution or several.
   void apply(std::uint32_t block, std::span<const Source> sources, float scale);
@@ -124,6 +129,7 @@ class Part {
   std::vector<float> scratch_;
   std::vector<float> scratch2_;
   std::uint64_t epoch_ = 0;
+  std::optional<std::uint64_t> came_after_;
 };
 
 }  // namespace ferry::ps

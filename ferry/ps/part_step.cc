@@ -174,6 +174,11 @@ void Part::apply_rows(const RowSource& rows) {
   }
 }
 
+bool Part::has_values() const {
+  return std::all_of(blocks_.begin(), blocks_.end(),
+                     [](const Block& block) { return block.version > 0; });
+}
+
 PartImage Part::empty_image() const {
   PartImage image;
   image.values.resize(layout_.bytes);
@@ -187,6 +192,7 @@ PartImage Part::image() const {
   for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
     std::memcpy(image.values.data() + block * layout_.block_bytes,
                 plane_data(block, blocks_[block].plane), layout_.bytes_of(block));
+    image.updates.push_back(blocks_[block].updates);
     image.time = std::max(image.time, blocks_[block].updates);
   }
   image.master = master_;
@@ -197,7 +203,7 @@ PartImage Part::image() const {
 void Part::restore(PartImage image) {
   for (std::uint32_t block = 0; block < blocks_.size(); ++block) {
     assign(block, image.values.data() + block * layout_.block_bytes);
-    blocks_[block].updates = image.time;
+    blocks_[block].updates = block < image.updates.size() ? image.updates[block] : image.time;
   }
   master_ = std::move(image.master);
   for (int each = 0; each < 2; ++each) states_[each] = std::move(image.states[each]);

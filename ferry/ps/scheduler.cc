@@ -122,7 +122,16 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   if (!failure_)
     for (auto& server : servers_)
       if (server.alive) (void)ask_server(server, Ask::kStop, well);
+  dismiss(Error(Code::kUnavailable, "the job is over", 0, __FILE__, __LINE__));
   end_.set({});
+}
+
+// Whoever waits to take part.
+void Scheduler::Core::dismiss(const Error& cause) {
+  std::vector<RpcServer::Question> all = std::exchange(entering_, {});
+  for (const auto& waiting : std::exchange(joining_, {})) all.push_back(waiting.question);
+  for (const auto& waiting : std::exchange(standby_, {})) all.push_back(waiting.question);
+  for (const auto& question : all) control_->reply(question, tl::unexpected<Error>(cause));
 }
 
 void Scheduler::Core::fail_job(const Error& cause) {
@@ -136,24 +145,25 @@ void Scheduler::Core::fail_job(const Error& cause) {
   for (const auto& [rank, question] : barrier_)
     control_->reply(question, tl::unexpected<Error>(cause));
   barrier_.clear();
-  for (const auto& waiting : joining_)
-    control_->reply(waiting.question, tl::unexpected<Error>(cause));
-  joining_.clear();
+  dismiss(cause);
   end_.set(tl::unexpected<Error>(cause));
 }
 
 void Scheduler::Core::gone(std::uint64_t peer) {
   std::erase_if(joining_, [&](const Waiting& each) { return each.question.peer == peer; });
+  std::erase_if(standby_, [&](const Standby& each) { return each.question.peer == peer; });
+  std::erase_if(entering_, [&](const auto& question) { return question.peer == peer; });
   if (const auto rank = rank_of(peer)) return take_out(*rank, true);
   for (std::uint32_t index = 0; index < servers_.size(); ++index)
     if (servers_[index].peer == peer) server_gone(index);
 }
 
 void Scheduler::Core::server_gone(std::uint32_t index) {
-  if (!servers_[index].alive) return;
+  if (!servers_[index].alive && coming_ != index) return;
   servers_[index].alive = false;
   servers_[index].client.reset();  // if it is there after all, it sees that it is not counted on
   if (end_.is_set()) return;
+  if (coming_ == index) return lose_newcomer();
   const auto fails = [&](const std::string& text) {
     fail_job(Error(Code::kAborted, text, 0, __FILE__, __LINE__));
   };
@@ -161,7 +171,7 @@ void Scheduler::Core::server_gone(std::uint32_t index) {
   if (job_.replicas == 1 || !all_ready())
     return fails(fmt::format("the server at {} is gone, and its blocks with it", data));
   for (const auto other : {first_of(job_, index), second_of(job_, index)})
-    if (!servers_[other].alive)
+    if (view_.is_gone(other))
       return fails(fmt::format(
           "the servers at {} and {} are gone, and both copies of some blocks with them; begin anew "
           "from the last snapshot",

@@ -10,15 +10,19 @@ namespace ferry::ps {
 Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& question,
                                                     bootstrap::Decoder& body) {
   if (failure_ && question.what != Ask::kLeave) return tl::unexpected<Error>(*failure_);
+  const bool joins = question.what == Ask::kJoinServer || question.what == Ask::kJoinWorker;
+  if (joins && end_.is_set()) return fail(Code::kUnavailable, "the job is over");
   switch (question.what) {
     case Ask::kJoinServer:
-      return FERRY_TRY(join_server(question.peer, body));
+      return join_server(question, body);
     case Ask::kServerReady:
       return server_ready(question.peer);
     case Ask::kJoinWorker:
       return join_worker(question, body);
     case Ask::kEnter:
-      return FERRY_TRY(enter(question.peer));
+      return enter(question);
+    case Ask::kCaughtUp:
+      return FERRY_TRY(caught_up(question.peer, body));
     case Ask::kInit:
       return init(question, body);
     case Ask::kFind:
@@ -53,32 +57,6 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
   }
 }
 
-Result<Bytes> Scheduler::Core::join_server(std::uint64_t peer, bootstrap::Decoder& in) {
-  ServerAt server;
-  server.peer = peer;
-  server.place = FERRY_TRY(get_server(in));
-  FERRY_TRY(in.finish("a server that joins"));
-  if (servers_.size() >= job_.servers)
-    return fail(Code::kResourceExhausted, "the job has its {} servers already", job_.servers);
-  if (job_.replicas > 1 && !servers_.empty() &&
-      servers_.front().place.shards != server.place.shards)
-    return fail(Code::kInvalidArgument,
-                "a server of {} shards in a job with {} replicas whose other servers have {}: all "
-                "must have as many",
-                server.place.shards, job_.replicas, servers_.front().place.shards);
-  server.client = FERRY_TRY(RpcClient::connect(*asking_, server.place.control,
-                                               Deadline::after(std::chrono::seconds(10))));
-  std::uint32_t first = 0;
-  for (const auto& other : servers_) first += other.place.shards;
-  Bytes answer;
-  bootstrap::Encoder out(answer);
-  out.u32(static_cast<std::uint32_t>(servers_.size())).u32(first);
-  put(out, job_);
-  servers_.push_back(std::move(server));
-  count();
-  return answer;
-}
-
 bool Scheduler::Core::all_ready() const {
   return servers_.size() == job_.servers &&
          std::all_of(servers_.begin(), servers_.end(),
@@ -86,6 +64,10 @@ bool Scheduler::Core::all_ready() const {
 }
 
 Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
+  if (coming_ && servers_[*coming_].peer == peer) {
+    newcomer_ready_ = true;
+    return std::optional<Bytes>(std::in_place);
+  }
   for (auto& server : servers_)
     if (server.peer == peer) server.ready = true;
   if (all_ready()) {
@@ -142,9 +124,14 @@ Result<Bytes> Scheduler::Core::welcome(std::uint64_t peer, std::uint32_t wanted)
   return bytes;
 }
 
-// One that joins late, or comes back, is part of the first step that no shard can have applied.
-Result<Bytes> Scheduler::Core::enter(std::uint64_t peer) {
-  const auto rank = FERRY_TRY(rank_of(peer));
+// One that joins late, or comes back, is part of the first step that no shard can have applied. One
+// thing at a time: servers that catch up must not see it.
+Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& question) {
+  const auto rank = FERRY_TRY(rank_of(question.peer));
+  if (coming_ && !workers_[rank].member) {
+    entering_.push_back(question);
+    return std::optional<Bytes>();
+  }
   std::uint64_t since = 0;
   if (!workers_[rank].member) {
     const auto held = hold();
@@ -211,7 +198,7 @@ std::optional<Bytes> Scheduler::Core::show(const RpcServer::Question& question, 
   }
   Bytes answer;
   bootstrap::Encoder out(answer);
-  out.u8(0);
+  out.u8(0).u64(view_.number);
   put(out, tensor.info);
   return answer;
 }
@@ -232,7 +219,7 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
   }
   Bytes answer;
   bootstrap::Encoder out(answer);
-  out.u8(1);
+  out.u8(1).u64(view_.number);
   put(out, info);
   const auto name = info.name;
   tensors_.emplace(name, TensorAt{std::move(info), question.peer});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <optional>
 
@@ -23,12 +24,13 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
                                      bootstrap::Decoder& body) override;
   void gone(std::uint64_t peer) override;
+  void tick() override;
 
  private:
   struct ServerAt {
     std::uint64_t peer = 0;
     ServerPlace place;
-    std::unique_ptr<RpcClient> client;
+    std::unique_ptr<RpcClient> client{};
     bool ready = false;
     bool alive = true;
   };
@@ -41,13 +43,20 @@ class Scheduler::Core final : public RpcServer::Handler {
   static constexpr std::chrono::seconds kServerAnswers{10};
   static constexpr std::uint32_t kNobody = ~0U;
   Core() = default;
-  Result<Bytes> join_server(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<std::optional<Bytes>> join_server(const RpcServer::Question& question,
+                                           bootstrap::Decoder& in);
+  Bytes answer_server(std::uint32_t index, bool newcomer) const;
+  void fill_place();
+  void bring_up();
+  Result<Bytes> caught_up(std::uint64_t peer, bootstrap::Decoder& in);
+  void lose_newcomer();
+  void settle_view();
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
   Result<std::optional<Bytes>> join_worker(const RpcServer::Question& question,
                                            bootstrap::Decoder& in);
   Result<Bytes> welcome(std::uint64_t peer, std::uint32_t wanted);
   Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
-  Result<Bytes> enter(std::uint64_t peer);
+  Result<std::optional<Bytes>> enter(const RpcServer::Question& question);
   // The last step that was begun anywhere; no shard goes on until release().
   Result<std::uint64_t> hold();
   void release(std::uint32_t rank, std::uint64_t since);
@@ -75,6 +84,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void settle(std::uint32_t rank);
   void take_out(std::uint32_t rank, bool died);
   void fail_job(const Error& cause);
+  void dismiss(const Error& cause);
   void server_gone(std::uint32_t index);
   void go_without(std::uint32_t index);
   // To the servers that are left, and so to the workers.
@@ -96,6 +106,15 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::uint32_t dead_ = 0;
   std::uint32_t left_ = 0;
   JobView view_;
+  struct Standby {
+    RpcServer::Question question;
+    ServerPlace place;
+  };
+  std::deque<Standby> standby_;          // servers that wait for a place
+  std::optional<std::uint32_t> coming_;  // the place that a newcomer is about to take
+  bool newcomer_ready_ = false;          // it has made its shards
+  std::uint32_t last_turn_ = 0;
+  std::vector<RpcServer::Question> entering_;  // workers that wait until it has
   struct Waiting {
     RpcServer::Question question;
     std::uint32_t wanted = 0;

@@ -18,8 +18,9 @@ Result<Bytes> Scheduler::Core::snapshot(bootstrap::Decoder& in) {
   FERRY_TRY(in.finish("a snapshot's folder"));
   const auto path = FERRY_TRY(snapshots.begin());
   std::vector<std::uint64_t> clocks;
-  for (auto& server : servers_) {
-    if (!server.alive) continue;
+  for (std::uint32_t index = 0; index < servers_.size(); ++index) {
+    auto& server = servers_[index];
+    if (view_.is_gone(index)) continue;
     Bytes where;
     bootstrap::Encoder(where).string(path).u32(static_cast<std::uint32_t>(clocks.size()));
     const auto saved = FERRY_TRY(server.client->call(Ask::kSave, where, Deadline::after(kDisk)));

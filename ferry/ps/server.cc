@@ -42,12 +42,13 @@ Status Server::Core::join(Deadline deadline) {
   bootstrap::Decoder in(answer);
   index_ = in.u32();
   first_shard_ = in.u32();
+  const bool newcomer = in.u8() != 0;
   job_ = FERRY_TRY(get_job(in));
   FERRY_TRY(in.finish("the scheduler's answer"));
   workers_.resize(job_.workers);
   const bool alone = job_.servers == 1 && options_.shards == 1;
   for (std::uint32_t each = 0; each < options_.shards * job_.replicas; ++each)
-    shards_.push_back(FERRY_TRY(Shard::open(*data_, job_, alone)));
+    shards_.push_back(FERRY_TRY(Shard::open(*data_, job_, alone, newcomer)));
   acceptor_ = std::thread([this] { accept_data(); });
   joined_ = true;
   FERRY_TRY(scheduler_->call(Ask::kServerReady, {}, deadline));
@@ -57,6 +58,7 @@ Status Server::Core::join(Deadline deadline) {
 // Shards may wait for workers to let go of a plane: nobody holds one from now on.
 Server::Core::~Core() {
   stop_ = true;
+  if (copier_.joinable()) copier_.join();
   control_.reset();
   for (auto& [id, parts] : tensors_)
     for (auto& at : parts)

@@ -36,6 +36,10 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(admit(body));
     case Ask::kMoved:
       return FERRY_TRY(move_on(question.peer, body));
+    case Ask::kImage:
+      return FERRY_TRY(show_image(body));
+    case Ask::kCatchUp:
+      return FERRY_TRY(catch_up(body));
     case Ask::kStop:
       return FERRY_TRY(stop(body));
     default:
@@ -133,7 +137,6 @@ Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
   fabric::DeviceId device;
   const auto id = in.raw(device.bytes.size());
   const auto words = FERRY_TRY(get_region(in));
-  const auto line = in.u32();
   FERRY_TRY(in.finish("a worker that attaches"));
   std::copy(id.begin(), id.end(), reinterpret_cast<std::byte*>(device.bytes.data()));
   auto* channel = FERRY_TRY(channel_of(device));
@@ -145,7 +148,7 @@ Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
     auto& shard = *shards_[each];
     Result<ShardPlace> place;
     shard.run([&] {
-      place = shard.attach(rank, *channel, {words, (line + std::uint64_t{each}) * kWordsBytes});
+      place = shard.attach(rank, *channel, {words, std::uint64_t{each} * kWordsBytes});
     });
     put(out, FERRY_TRY(std::move(place)));
   }
@@ -256,8 +259,8 @@ Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) 
   const auto view = FERRY_TRY(get_view(in, job_));
   FERRY_TRY(in.finish("the servers that are gone"));
   scheduler_peer_ = peer;
-  first_gone_ =
-      std::find(view.gone.begin(), view.gone.end(), first_of(job_, index_)) != view.gone.end();
+  first_gone_ = view.is_gone(first_of(job_, index_));
+  give_images(view);
   for (auto& shard : shards_) shard->run([&] { shard->move_on(view.number); });
   return Bytes();
 }

@@ -64,6 +64,11 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> hold();
   Result<Bytes> admit(bootstrap::Decoder& in);
   Result<Bytes> move_on(std::uint64_t peer, bootstrap::Decoder& in);
+  void give_images(const JobView& view);
+  Result<Bytes> show_image(bootstrap::Decoder& in);
+  Result<Bytes> catch_up(bootstrap::Decoder& in);
+  Status copy_shards(const std::string& from, std::uint32_t shard, std::uint32_t local);
+  Status copy_shard(RpcClient& from, std::uint32_t number, Shard& shard);
   Result<Bytes> stop(bootstrap::Decoder& in);
   Result<std::uint32_t> get_rank(bootstrap::Decoder& in) const;
 
@@ -87,6 +92,7 @@ class Server::Core final : public RpcServer::Handler {
   std::atomic<bool> joined_{false};
   std::atomic<bool> stop_{false};
   std::thread acceptor_;
+  std::thread copier_;
   std::unique_ptr<RpcServer> control_;
   std::optional<fabric::Device> asking_;
   std::unique_ptr<RpcClient> scheduler_;

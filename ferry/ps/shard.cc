@@ -14,8 +14,8 @@ constexpr std::chrono::milliseconds kNap{100};
 }  // namespace
 
 Result<std::unique_ptr<Shard>> Shard::open(fabric::Device& device, const JobOptions& job,
-                                           bool alone) {
-  std::unique_ptr<Shard> shard(new Shard(device, job, alone));
+                                           bool alone, bool waiting) {
+  std::unique_ptr<Shard> shard(new Shard(device, job, alone, waiting));
   shard->pool_ = FERRY_TRY(device.allocate(job.pool_blocks * job.block_bytes));
   shard->links_.resize(job.workers);
   shard->members_.resize(job.workers);
@@ -52,14 +52,14 @@ void Shard::run_commands() {
 void Shard::work() {
   while (!stop_) {
     if (commanded_) run_commands();
-    if (!retired_ && turn()) continue;
+    if (!retired_ && !waiting_ && turn()) continue;
     (void)device_.wait_until([this] { return stirs(); }, Deadline::after(kNap));
   }
 }
 
 bool Shard::stirs() const {
   if (commanded_ || stop_) return true;
-  if (retired_) return false;
+  if (retired_ || waiting_) return false;
   return std::any_of(links_.begin(), links_.end(), [](const auto& link) {
     if (link == nullptr || link->frozen || link->waits) return false;
     const auto* at = link->ring.data() + link->taken % kRingEntries * kLine;
@@ -164,6 +164,10 @@ Shard::Outcome Shard::take_push(Link& link, const Entry& entry) {
   if (entry.bytes != (last - entry.first) * layout.block_bytes + layout.bytes_of(last))
     return Outcome::kBreach;
   const bool in_slot = entry.slot != Entry::kInPlace;
+  if (entry.operation == Operation::kAssign && part.came_after() >= entry.step) {
+    if (in_slot) used_slot(link, {});
+    return Outcome::kTaken;
+  }
   const bool waits = sync() && entry.operation == Operation::kPush;
   for (std::uint32_t block = entry.first; block <= last; ++block) {
     const Source source{link.rank, data + (block - entry.first) * layout.block_bytes};

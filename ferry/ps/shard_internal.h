@@ -13,6 +13,7 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
+#include "ferry/ps/image_internal.h"
 #include "ferry/ps/part_internal.h"
 
 namespace ferry::ps {
@@ -30,8 +31,9 @@ struct ShardStats {
 // run() is for its thread: call it within run().
 class Shard {
  public:
+  // `waiting`: nothing is taken before install().
   static Result<std::unique_ptr<Shard>> open(fabric::Device& device, const JobOptions& job,
-                                             bool alone);
+                                             bool alone, bool waiting);
   ~Shard();
 
   // Ends its thread; what it owns stays until destruction.
@@ -51,6 +53,7 @@ class Shard {
   std::uint32_t add(std::unique_ptr<Part> part);
   void remove(std::uint32_t part);
   Part& part(std::uint32_t number) { return *parts_[number]; }
+  Part* part_of(std::uint32_t tensor);  // null: nothing of it is here
 
   struct Frozen {
     std::uint64_t ended = 0;   // the last step that it ended
@@ -64,6 +67,11 @@ class Shard {
   // The worker is part of all steps after that one.
   void admit(std::uint32_t rank, std::uint64_t since);
   void release();
+  // An image is made as soon as that step is applied; 0: none is wanted any more.
+  void cut(std::uint64_t step);
+  std::shared_ptr<ShardImage> image() const { return image_; }
+  // It goes on from the image; `restore` gives its parts their values.
+  void install(const ShardImage& image, const std::function<void()>& restore);
   void abort();
   // The job goes on without some server: workers are told before anything that follows from it.
   void move_on(std::uint64_t view);
@@ -73,7 +81,7 @@ class Shard {
   const ShardStats& stats() const { return stats_; }
 
  private:
-  static constexpr std::uint64_t kForEver = ~std::uint64_t{0};
+  static constexpr std::uint64_t kForEver = Member::kForEver;
   static constexpr std::uint32_t kConsumed = ~0U;
   // A payload in a slot that is still needed, or waits for those before it.
   struct Kept {
@@ -99,15 +107,15 @@ class Shard {
     bool waits = false;  // its next entry has to wait for others
     bool asks = false;   // it waits for word of what it has just sent
   };
-  struct Member {
-    std::uint64_t ended = 0;
-    std::uint64_t since = 0;           // the last step before those in which it counts
-    std::uint64_t through = kForEver;  // the last step in which it counts
+  struct Verdict {
+    std::uint32_t rank = 0;
+    std::uint64_t through = 0;
+    std::uint32_t attempt = 0;
   };
   enum class Outcome { kTaken, kLater, kBreach };
 
-  Shard(fabric::Device& device, const JobOptions& job, bool alone)
-      : device_(device), job_(job), alone_(alone) {}
+  Shard(fabric::Device& device, const JobOptions& job, bool alone, bool waiting)
+      : device_(device), job_(job), alone_(alone), waiting_(waiting) {}
   bool sync() const { return job_.consistency == Consistency::kSync; }
   void work();
   void run_commands();
@@ -134,6 +142,9 @@ class Shard {
   void go_on();
   void begin_anew(std::uint32_t attempt);
   void move_clock();
+  void take_image();
+  // Tells a worker what it would know if it had been there from the beginning.
+  void greet(Link& link) const;
   void send_back(std::uint32_t part, std::uint32_t block);
   void tell(Link& link);
   void tell_word(Link& link, std::size_t word, std::uint64_t value) const;
@@ -149,6 +160,10 @@ class Shard {
   std::uint32_t attempt_ = 0;  // at the open step
   std::uint64_t view_ = 0;
   bool held_ = false;
+  bool waiting_;                   // for an image
+  std::vector<Verdict> verdicts_;  // that came meanwhile
+  std::uint64_t cut_ = 0;          // the step after which an image is made
+  std::shared_ptr<ShardImage> image_;
   ShardStats stats_;
 
   Mutex lock_;

@@ -19,11 +19,15 @@ Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
   ShardPlace place;
   place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
   FERRY_TRY(give_slots(*link, place));
-  if (clock_ > 0) tell_word(*link, offsetof(Words, clock), clock_);
-  if (attempt_ > 0) tell_word(*link, offsetof(Words, redo), attempt_);
-  if (view_ > 0) tell_word(*link, offsetof(Words, view), view_);
+  if (!waiting_) greet(*link);
   links_[rank] = std::move(link);
   return place;
+}
+
+void Shard::greet(Link& link) const {
+  if (view_ > 0) tell_word(link, offsetof(Words, view), view_);
+  if (clock_ > 0) tell_word(link, offsetof(Words, clock), clock_);
+  if (attempt_ > 0) tell_word(link, offsetof(Words, redo), attempt_);
 }
 
 // One that comes back gets slots of its own: whoever had this rank before may still write to those
@@ -106,6 +110,7 @@ void Shard::apply_step() {
       parts_[part]->apply_pending(scale, [&](std::uint32_t block) { send_back(part, block); });
   ++clock_;
   ++stats_.steps;
+  if (clock_ == cut_) take_image();
   for (auto& link : links_) {
     if (link == nullptr) continue;
     link->slots += link->kept.size();
@@ -167,6 +172,7 @@ Shard::Frozen Shard::freeze(std::uint32_t rank) {
 }
 
 void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt) {
+  if (waiting_) return verdicts_.push_back({rank, through, attempt});
   auto& member = members_[rank];
   member.through = through;
   if (through > clock_) member.ended = std::max(member.ended, through);
@@ -229,7 +235,8 @@ bool Shard::at_rest() const {
 void Shard::move_on(std::uint64_t view) {
   view_ = view;
   for (auto& link : links_)
-    if (link != nullptr && !link->frozen) tell_word(*link, offsetof(Words, view), view_);
+    if (!waiting_ && link != nullptr && !link->frozen)
+      tell_word(*link, offsetof(Words, view), view_);
 }
 
 void Shard::abort() {

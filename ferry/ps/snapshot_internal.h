@@ -16,7 +16,8 @@ struct PartImage {
   std::vector<std::byte> values;
   std::vector<float> master;
   std::array<std::vector<float>, 2> states;
-  std::uint64_t time = 0;  // how often it was updated
+  std::uint64_t time = 0;                // how often it was updated
+  std::vector<std::uint64_t> updates{};  // the same for each block; none: all as often
 };
 
 // Snapshots of a job in a folder: `snapshot-00000007/` with a file of each server, and

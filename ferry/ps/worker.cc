@@ -98,18 +98,19 @@ Status WorkerCore::join(Deadline deadline) {
   FERRY_TRY(in.finish("the scheduler's welcome"));
   rank_ = welcome.rank;
   job_ = welcome.job;
-  std::uint32_t lines = 0;
-  for (const auto& server : welcome.servers) lines += server.shards * job_.replicas;
-  words_ = FERRY_TRY(data_->allocate(lines * kWordsBytes));
   servers_.resize(welcome.servers.size());
   for (std::uint32_t each = 0; each < servers_.size(); ++each)
     add_links(each, welcome.servers[each].shards);
   if (job_.replicas > 1) FERRY_TRY(learn_view(deadline));
   for (std::uint32_t each = 0; each < servers_.size(); ++each) {
-    if (servers_[each].gone) continue;
+    // Those who take a place are met afterwards.
+    if (servers_[each].gone || known_.newcomer(each) != nullptr) continue;
+    FERRY_TRY(prepare_links(each));
     const auto attached = attach(each, welcome.servers[each], deadline);
     if (!attached) FERRY_TRY(outlive(each, attached.error(), deadline));
   }
+  joined_ = true;
+  FERRY_TRY(look_around(deadline));
   return enter(deadline);
 }
 
@@ -130,24 +131,36 @@ void WorkerCore::add_links(std::uint32_t server, std::uint32_t shards) {
   for (std::uint32_t each = 0; each < shards * job_.replicas; ++each) {
     auto& link = shards_.emplace_back();
     link.server = server;
+    link.gone = true;  // until prepare_links()
+  }
+}
+
+Status WorkerCore::prepare_links(std::uint32_t server) {
+  auto& at = servers_[server];
+  const auto count = at.shards * job_.replicas;
+  at.words = FERRY_TRY(data_->allocate(count * kWordsBytes));
+  for (std::uint32_t each = 0; each < count; ++each) {
+    auto& link = shards_[at.first_link + each];
+    link = ShardLink();
+    link.server = server;
     link.channel = &at.channel;
-    link.words = words_.data() + (at.first_link + each) * kWordsBytes;
+    link.words = at.words.data() + each * kWordsBytes;
     link.entries.resize(kRingEntries);
     for (auto slot = slots_each(job_); slot > 0; --slot) link.free_slots.push_back(slot - 1);
   }
+  return {};
 }
 
 Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, Deadline deadline) {
   auto& at = servers_[server];
   at.channel = FERRY_TRY(data_->connect(place.data, {.deadline = deadline}));
   at.control = FERRY_TRY(RpcClient::connect(*asking_, place.control, deadline));
-  const auto words = FERRY_TRY(data_->grant(words_, fabric::Rights::kReadWrite, at.channel));
+  const auto words = FERRY_TRY(data_->grant(at.words, fabric::Rights::kReadWrite, at.channel));
   Bytes wish;
   bootstrap::Encoder out(wish);
   const auto id = data_->id();
   out.u32(rank_).raw(std::as_bytes(std::span(id.bytes)));
   put(out, words);
-  out.u32(at.first_link);
   const auto answer = FERRY_TRY(at.control->call(Ask::kAttach, wish, deadline));
   bootstrap::Decoder in(answer);
   for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
@@ -241,8 +254,12 @@ Result<Parameter> WorkerCore::init(std::string_view name, const tensor::Spec& sp
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kInit, wish, deadline));
   bootstrap::Decoder in(answer);
   const bool created = in.u8() != 0;
+  const bool moved_on = in.u64() > view_;
   auto info = FERRY_TRY(get_tensor(in));
   FERRY_TRY(in.finish("a tensor"));
+  // Whoever has to have the first values is known before they are sent.
+  if (moved_on) FERRY_TRY(learn_view(deadline));
+  FERRY_TRY(look_around(deadline));
   const auto parameter = FERRY_TRY(open_tensor(std::move(info), deadline));
   if (!created) return parameter;
   FERRY_TRY(assign(parameter, values, deadline));
@@ -259,6 +276,7 @@ Result<Parameter> WorkerCore::find(std::string_view name, Deadline deadline) {
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kFind, wish, deadline));
   bootstrap::Decoder in(answer);
   (void)in.u8();
+  (void)in.u64();
   auto info = FERRY_TRY(get_tensor(in));
   FERRY_TRY(in.finish("a tensor"));
   return open_tensor(std::move(info), deadline);
@@ -325,8 +343,10 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
   if (values.empty()) zeros.resize(tensors_[parameter].bytes);
   FERRY_TRY(
       post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
+  // A server that catches up gets them from the other copy, or later.
   const auto taken = [this] {
-    return everywhere([](const ShardLink& link) { return link.landed() >= link.posted; });
+    return everywhere(
+        [](const ShardLink& link) { return link.coming || link.landed() >= link.posted; });
   };
   return wait_for(taken, deadline, "first values of a tensor to be taken");
 }
@@ -371,7 +391,7 @@ Status WorkerCore::lost() const {
 }
 
 bool WorkerCore::stirred() const {
-  return !again_ && !everywhere([this](const ShardLink& link) { return link.redo() == attempt_; });
+  return !again_ && !everywhere([this](const ShardLink& link) { return link.redo() <= attempt_; });
 }
 
 Status WorkerCore::look_after(Deadline deadline) {

@@ -18,6 +18,8 @@ namespace ferry::ps {
 // What a worker knows of one shard.
 struct ShardLink {
   std::uint32_t server = 0;
+  std::uint64_t since = 0;  // it has the steps after that one
+  bool coming = false;      // its server catches up: nothing is read there yet
   fabric::Channel* channel = nullptr;
   fabric::RemoteRegion ring;
   fabric::RemoteRegion pool;
@@ -71,6 +73,8 @@ struct TensorLink {
 struct ServerLink {
   std::unique_ptr<RpcClient> control;
   fabric::Channel channel;
+  fabric::Region words;        // Words of its shards
+  std::uint32_t turn = 0;      // Newcomer::turn; 0: the first in its place
   std::uint32_t memories = 0;  // that the server has mapped
   std::uint32_t shards = 0;
   std::uint32_t first_shard = 0;  // counted over all servers
@@ -131,6 +135,14 @@ class WorkerCore {
   const WorkerStats& stats() const { return stats_; }
 
  private:
+  // While it is there, no newcomer is met.
+  struct Posting {
+    explicit Posting(int& count) : count_(count) { ++count_; }
+    ~Posting() { --count_; }
+    Posting(const Posting&) = delete;
+    Posting& operator=(const Posting&) = delete;
+    int& count_;
+  };
   // A row of a pull.
   struct RowAt {
     std::uint64_t offset = 0;  // within the part
@@ -141,6 +153,7 @@ class WorkerCore {
   Status join(Deadline deadline);
   Status enter(Deadline deadline);
   void add_links(std::uint32_t server, std::uint32_t shards);
+  Status prepare_links(std::uint32_t server);
   Status attach(std::uint32_t server, const ServerPlace& place, Deadline deadline);
   Result<Parameter> open_tensor(TensorInfo info, Deadline deadline);
   Status open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline);
@@ -162,11 +175,25 @@ class WorkerCore {
     return std::all_of(shards_.begin(), shards_.end(),
                        [&](const ShardLink& link) { return link.gone || check(link); });
   }
+  // The same for those that have this step.
+  template <class Check>
+  bool everywhere_in(std::uint64_t step, Check check) const {
+    return everywhere([&](const ShardLink& link) {
+      return (link.since > 0 && link.since >= step) || check(link);
+    });
+  }
+  // A shard that has been there from the beginning, or has caught up.
+  const ShardLink& settled() const;
   // Whether shards say that the job goes on without a server that this worker counts on.
   bool moved() const;
   Status see_view(Deadline deadline);
+  // Between two calls' entries, where newcomers can be met: those there are were met afterwards.
+  Status look_around(Deadline deadline);
   Status learn_view(Deadline deadline);
   void go_without(std::uint32_t server);
+  // False: it is not there, which the scheduler is about to see.
+  bool meet(const Newcomer& newcomer, Deadline deadline);
+  Status introduce(const Newcomer& newcomer, Deadline deadline);
   // After a failure at a server: well if the job goes on without it, which is waited for.
   Status outlive(std::uint32_t server, const Error& problem, Deadline deadline);
 
@@ -180,9 +207,11 @@ class WorkerCore {
   Status check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient);
   Status begin_push(TensorLink& tensor, Deadline deadline);
   Status make_landing(TensorLink& tensor, Deadline deadline);
+  Status offer_landing(const TensorLink& tensor, std::uint32_t server, Deadline deadline);
   // Waits until an entry, and its payload if that goes through a slot, can be posted.
   Status make_room(ShardLink& link, bool slot, Deadline deadline);
   bool has_room(ShardLink& link, bool slot) const;
+  bool takes(const ShardLink& link, const Entry& entry) const;
   void post(ShardLink& link, Entry entry);
   void post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload);
   // These stop, and say that all is well, when the step was begun anew while they waited: then
@@ -222,8 +251,10 @@ class WorkerCore {
   std::optional<fabric::Device> asking_;
   std::unique_ptr<RpcClient> scheduler_;
   std::optional<fabric::Device> data_;
-  fabric::Region words_;
   std::vector<ServerLink> servers_;
+  std::vector<ServerLink>
+      past_;       // servers whose place was taken: the user may look at their memory
+  JobView known_;  // what the scheduler said last
   std::deque<ShardLink> shards_;
   std::deque<TensorLink> tensors_;
   std::map<std::string, Parameter, std::less<>> names_;
@@ -235,7 +266,10 @@ class WorkerCore {
   std::uint64_t pushing_ = 0;      // the step of what is posted
   std::uint32_t attempt_ = 0;
   std::uint64_t view_ = 0;
-  bool again_ = false;  // push_again() is running
+  bool again_ = false;   // push_again() is running
+  int posting_ = 0;      // entries of a call are being posted: no newcomer is met meanwhile
+  bool behind_ = false;  // there is one to be met
+  bool joined_ = false;
   bool left_ = false;
   WorkerStats stats_;
 };

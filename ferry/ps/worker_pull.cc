@@ -59,7 +59,7 @@ Status Pulled::release() {
 Status WorkerCore::wait_fresh(Deadline deadline) {
   if (job_.consistency == Consistency::kAsync) return {};
   const auto fresh = [this] {
-    return everywhere([this](const ShardLink& link) {
+    return everywhere_in(step_, [this](const ShardLink& link) {
       return link.clock() + (sync() ? 0 : job_.staleness) >= step_;
     });
   };
@@ -152,7 +152,7 @@ Status WorkerCore::let_go(Parameter parameter, std::span<const std::uint32_t> pa
   Status all;
   for (const auto index : parts) {
     auto& part = tensors_[parameter].parts[index];
-    part.leased = false;
+    if (!std::exchange(part.leased, false)) continue;  // its server's place was taken
     auto ended = end_lease(part, kHeld, part.lease_epoch);
     if (!ended) all = std::move(ended);
   }

@@ -50,6 +50,7 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
     return fail(Code::kFailedPrecondition, "'{}' was pushed in step {} already; end the step first",
                 tensor.info.name, pushing_);
   FERRY_TRY(flush(deadline));
+  FERRY_TRY(look_around(deadline));
   const bool first = std::none_of(tensors_.begin(), tensors_.end(), [this](const TensorLink& each) {
     return each.pushed_in == pushing_;
   });
@@ -140,6 +141,11 @@ bool WorkerCore::has_room(ShardLink& link, bool slot) const {
   return link.posted - landed < kRingEntries && (!slot || !link.free_slots.empty());
 }
 
+// First values go to newcomers whatever the step: they know which of them are needed.
+bool WorkerCore::takes(const ShardLink& link, const Entry& entry) const {
+  return !link.gone && (entry.step > link.since || entry.operation == Operation::kAssign);
+}
+
 Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
   if (has_room(link, slot)) return {};
   return wait_for([this, &link, slot] { return has_room(link, slot); }, deadline,
@@ -147,7 +153,7 @@ Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
 }
 
 void WorkerCore::post(ShardLink& link, Entry entry) {
-  if (link.gone) return;
+  if (!takes(link, entry)) return;
   entry.number = ++link.posted;
   const auto index = (entry.number - 1) % kRingEntries;
   auto& mine = link.entries[index];
@@ -160,7 +166,7 @@ void WorkerCore::post(ShardLink& link, Entry entry) {
 }
 
 void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload) {
-  if (link.gone) return;
+  if (!takes(link, entry)) return;
   entry.slot = link.free_slots.back();
   link.free_slots.pop_back();
   entry.bytes = payload.size();
@@ -186,6 +192,7 @@ const Memory* WorkerCore::memory_of(std::span<const std::byte> bytes) const {
 
 Status WorkerCore::post_dense(Parameter parameter, Operation operation,
                               std::span<const std::byte> values, bool back, Deadline deadline) {
+  const Posting posting(posting_);
   auto& to = tensors_[parameter];
   const auto begun = attempt_;
   const auto* memory = memory_of(values);
@@ -235,6 +242,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
 }
 
 Status WorkerCore::post_rows(const Pushed& rows, Deadline deadline) {
+  const Posting posting(posting_);
   const auto& to = tensors_[rows.parameter];
   const auto begun = attempt_;
   for (std::size_t index = rows.part; index < to.parts.size(); index += to.info.runs.size()) {
@@ -253,10 +261,12 @@ Status WorkerCore::post_rows(const Pushed& rows, Deadline deadline) {
 
 // END is sent when all has landed everywhere: see the design note.
 Status WorkerCore::post_end(Deadline deadline) {
+  const Posting posting(posting_);
   for (auto begun = attempt_ + 1; begun != attempt_;) {
     begun = attempt_;
     const auto landed = [this] {
-      return everywhere([](const ShardLink& link) { return link.landed() >= link.posted; });
+      return everywhere_in(pushing_,
+                           [](const ShardLink& link) { return link.landed() >= link.posted; });
     };
     if (sync() && shards_.size() > 1)
       FERRY_TRY(wait_for(landed, deadline, "what was pushed to land"));
@@ -277,7 +287,7 @@ Status WorkerCore::end_step(Deadline deadline) {
 
 Status WorkerCore::flush(Deadline deadline) {
   const auto applied = [this] {
-    return everywhere([this](const ShardLink& link) {
+    return everywhere_in(step_, [this](const ShardLink& link) {
       return sync() ? link.clock() >= step_ : link.landed() >= link.posted;
     });
   };
@@ -287,15 +297,21 @@ Status WorkerCore::flush(Deadline deadline) {
 // Memory that all servers may write this tensor's values to.
 Status WorkerCore::make_landing(TensorLink& tensor, Deadline deadline) {
   auto region = FERRY_TRY(data_->allocate(tensor.bytes));
-  for (std::uint32_t server = 0; server < servers_.size(); ++server) {
-    if (servers_[server].gone) continue;
-    Bytes wish;
-    bootstrap::Encoder out(wish);
-    out.u32(rank_).u32(tensor.info.id);
-    put(out, FERRY_TRY(data_->grant(region, fabric::Rights::kReadWrite, servers_[server].channel)));
-    FERRY_TRY(ask_server(server, Ask::kLanding, wish, deadline));
-  }
   tensor.landing = std::move(region);
+  for (std::uint32_t server = 0; server < servers_.size(); ++server)
+    FERRY_TRY(offer_landing(tensor, server, deadline));
+  return {};
+}
+
+Status WorkerCore::offer_landing(const TensorLink& tensor, std::uint32_t server,
+                                 Deadline deadline) {
+  const auto& at = servers_[server];
+  if (at.gone) return {};
+  Bytes wish;
+  bootstrap::Encoder out(wish);
+  out.u32(rank_).u32(tensor.info.id);
+  put(out, FERRY_TRY(data_->grant(tensor.landing, fabric::Rights::kReadWrite, at.channel)));
+  FERRY_TRY(ask_server(server, Ask::kLanding, wish, deadline));
   return {};
 }
 
@@ -326,6 +342,7 @@ Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::b
 // Somebody has died half-way, and what was added up was forgotten. All shards say so before
 // anything is pushed again, so that no shard has what another one is about to forget.
 Status WorkerCore::push_again(Deadline deadline) {
+  const Posting posting(posting_);
   again_ = true;
   const auto pushing = pushing_;
   Status done;
@@ -335,15 +352,14 @@ Status WorkerCore::push_again(Deadline deadline) {
       if (!link.gone) target = std::max(target, link.redo());
     if (target == attempt_) break;
     const auto all = [this, target] {
-      return everywhere([&](const ShardLink& link) { return link.redo() >= target; });
+      return everywhere_in(settled().clock() + 1,
+                           [&](const ShardLink& link) { return link.redo() >= target; });
     };
     done = wait_for(all, deadline, "all servers to begin the step anew");
     if (!done) break;
     attempt_ = static_cast<std::uint32_t>(target);
     ++stats_.begun_anew;
-    const auto there = std::find_if(shards_.begin(), shards_.end(),
-                                    [](const ShardLink& link) { return !link.gone; });
-    pushing_ = there->clock() + 1;
+    pushing_ = settled().clock() + 1;
     // It may be a step that this worker has not begun.
     const bool mine = pushed_step_ == pushing_;
     for (std::size_t each = 0; mine && each < pushed_.size() && done; ++each) {

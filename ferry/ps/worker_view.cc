@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -10,6 +11,7 @@ namespace ferry::ps {
 namespace {
 
 constexpr std::chrono::milliseconds kVerdict{10};
+constexpr std::chrono::seconds kIntroduction{10};
 
 }  // namespace
 
@@ -25,8 +27,17 @@ ShardLink& WorkerCore::link_of(std::uint32_t shard, std::uint32_t copy) {
 std::size_t WorkerCore::shown(const TensorLink& tensor, std::uint32_t run) {
   std::size_t index = run;
   const auto runs = tensor.info.runs.size();
-  while (tensor.parts[index].link->gone && index + runs < tensor.parts.size()) index += runs;
+  const auto readable = [&] {
+    return !tensor.parts[index].link->gone && !tensor.parts[index].link->coming;
+  };
+  while (!readable() && index + runs < tensor.parts.size()) index += runs;
   return index;
+}
+
+const ShardLink& WorkerCore::settled() const {
+  const auto found = std::find_if(shards_.begin(), shards_.end(),
+                                  [](const ShardLink& link) { return !link.gone && !link.coming; });
+  return found == shards_.end() ? shards_.front() : *found;
 }
 
 bool WorkerCore::moved() const {
@@ -47,8 +58,82 @@ Status WorkerCore::learn_view(Deadline deadline) {
   bootstrap::Decoder in(answer);
   const auto view = FERRY_TRY(get_view(in, job_));
   FERRY_TRY(in.finish("the servers that are gone"));
+  known_ = view;
+  for (const auto server : view.gone)
+    if (server != view.coming) go_without(server);
+  behind_ = false;
+  for (const auto& newcomer : view.newcomers) {
+    const auto server = newcomer.server;
+    const bool coming = server == view.coming;
+    if (view.is_gone(server) && !coming) continue;
+    const auto& at = servers_[server];
+    if (at.turn != newcomer.turn || at.gone) {
+      if (!joined_ || posting_ > 0 || !meet(newcomer, deadline)) {
+        behind_ = true;
+        continue;
+      }
+    }
+    for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each)
+      shards_[at.first_link + each].coming = coming;
+  }
   view_ = view.number;
-  for (const auto server : view.gone) go_without(server);
+  return {};
+}
+
+Status WorkerCore::look_around(Deadline deadline) {
+  if (job_.replicas == 1) return {};
+  while (behind_ || moved()) {
+    FERRY_TRY(learn_view(deadline));
+    if (!behind_) break;
+    if (deadline.expired())
+      return fail(Code::kDeadlineExceeded, "worker {} cannot reach a server that has come", rank_);
+    std::this_thread::sleep_for(kVerdict);
+  }
+  return {};
+}
+
+bool WorkerCore::meet(const Newcomer& newcomer, Deadline deadline) {
+  const Posting posting(posting_);
+  auto& at = servers_[newcomer.server];
+  auto old = std::exchange(at, ServerLink());
+  at.shards = old.shards;
+  at.first_shard = old.first_shard;
+  at.first_link = old.first_link;
+  at.turn = newcomer.turn;
+  if (joined_ && !old.gone) ++stats_.servers_gone;
+  past_.push_back(std::move(old));
+  const auto met = introduce(newcomer, std::min(deadline, Deadline::after(kIntroduction)));
+  if (met) return true;
+  logger().info("worker {} did not meet server {}: {}", rank_, newcomer.server,
+                met.error().message());
+  at.gone = true;
+  for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each)
+    shards_[at.first_link + each].gone = true;
+  return false;
+}
+
+// All that it would know of this worker if it had been there from the beginning.
+Status WorkerCore::introduce(const Newcomer& newcomer, Deadline deadline) {
+  const auto server = newcomer.server;
+  FERRY_TRY(prepare_links(server));
+  auto& at = servers_[server];
+  for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
+    auto& link = shards_[at.first_link + each];
+    link.since = newcomer.since;
+    link.coming = true;
+  }
+  FERRY_TRY(attach(server, newcomer.place, deadline));
+  for (auto& tensor : tensors_) {
+    for (auto& part : tensor.parts) {
+      if (part.link->server != server) continue;
+      part.mapped = nullptr;
+      part.leased = false;
+    }
+    FERRY_TRY(open_parts(tensor, server, deadline));
+    if (tensor.landing) FERRY_TRY(offer_landing(tensor, server, deadline));
+  }
+  for (auto& memory : memories_)
+    memory.at[server] = FERRY_TRY(lend(server, memory.region, deadline));
   return {};
 }
 
@@ -56,8 +141,10 @@ void WorkerCore::go_without(std::uint32_t server) {
   auto& at = servers_[server];
   if (at.gone) return;
   at.gone = true;
-  for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each)
+  for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
     shards_[at.first_link + each].gone = true;
+    shards_[at.first_link + each].coming = false;
+  }
   ++stats_.servers_gone;
   logger().info("worker {} goes on without server {}", rank_, server);
   // Nothing that it sends may land any more. What it maps are words that nobody looks at; and the

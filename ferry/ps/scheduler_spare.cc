@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/scheduler_core_internal.h"
+
+// Servers that take the place of those that are gone: see the design note.
+
+namespace ferry::ps {
+
+// One that comes when the job has its servers waits until it is needed.
+Result<std::optional<Bytes>> Scheduler::Core::join_server(const RpcServer::Question& question,
+                                                          bootstrap::Decoder& in) {
+  const auto place = FERRY_TRY(get_server(in));
+  FERRY_TRY(in.finish("a server that joins"));
+  if (job_.replicas > 1 && !servers_.empty() && servers_.front().place.shards != place.shards)
+    return fail(Code::kInvalidArgument,
+                "a server of {} shards in a job with {} replicas whose other servers have {}: all "
+                "must have as many",
+                place.shards, job_.replicas, servers_.front().place.shards);
+  if (servers_.size() >= job_.servers) {
+    if (job_.replicas == 1)
+      return fail(Code::kResourceExhausted, "the job has its {} servers already", job_.servers);
+    if (job_.consistency != Consistency::kSync)
+      return fail(Code::kUnimplemented,
+                  "the job has its {} servers already; another one can wait for the place of one "
+                  "that goes in synchronous jobs only",
+                  job_.servers);
+    standby_.push_back({question, place});
+    return std::optional<Bytes>();
+  }
+  ServerAt server{.peer = question.peer, .place = place};
+  server.client = FERRY_TRY(
+      RpcClient::connect(*asking_, place.control, Deadline::after(std::chrono::seconds(10))));
+  servers_.push_back(std::move(server));
+  count();
+  return answer_server(static_cast<std::uint32_t>(servers_.size() - 1), false);
+}
+
+Bytes Scheduler::Core::answer_server(std::uint32_t index, bool newcomer) const {
+  std::uint32_t first = 0;
+  for (std::uint32_t other = 0; other < index; ++other) first += servers_[other].place.shards;
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u32(index).u32(first).u8(newcomer ? 1 : 0);
+  put(out, job_);
+  return answer;
+}
+
+void Scheduler::Core::fill_place() {
+  if (coming_ || standby_.empty() || view_.gone.empty() || failure_ || end_.is_set()) return;
+  auto [question, place] = std::move(standby_.front());
+  standby_.pop_front();
+  auto client = RpcClient::connect(*asking_, place.control, Deadline::after(kServerAnswers));
+  if (!client) return control_->reply(question, tl::unexpected<Error>(client.error()));
+  coming_ = view_.gone.front();
+  servers_[*coming_] = {.peer = question.peer,
+                        .place = place,
+                        .client = std::move(*client),
+                        .ready = true,
+                        .alive = false};
+  newcomer_ready_ = false;
+  control_->reply(question, answer_server(*coming_, true));
+}
+
+// Everything goes on until a step that nobody can have ended: after it, shards copy themselves for
+// the newcomer, which has all the steps from then on.
+void Scheduler::Core::bring_up() {
+  const bool told = view_.coming == coming_;
+  const bool whole = std::all_of(tensors_.begin(), tensors_.end(),
+                                 [](const auto& each) { return each.second.there; });
+  if (!coming_ || told || !newcomer_ready_ || !whole || failure_) return;
+  const auto index = *coming_;
+  auto& server = servers_[index];
+  server.alive = true;
+  for (const auto& [name, tensor] : tensors_) {
+    Bytes wish;
+    bootstrap::Encoder out(wish);
+    put(out, tensor.info);
+    const auto made = ask_server(server, Ask::kCreate, wish);
+    if (made) continue;
+    logger().warn("the server at {} cannot take a place: {}", server.place.data,
+                  made.error().message());
+    return server_gone(index);
+  }
+  const auto clock = hold();
+  if (clock && coming_ && !failure_) {
+    std::erase_if(view_.newcomers, [&](const auto& each) { return each.server == index; });
+    view_.newcomers.push_back({index, ++last_turn_, server.place, *clock + 1});
+    view_.coming = index;
+    ++view_.number;
+    tell_view();
+  }
+  release(kNobody, 0);
+  if (!coming_ || failure_) return;
+  Bytes sources;
+  bootstrap::Encoder(sources)
+      .string(servers_[first_of(job_, index)].place.control)
+      .string(servers_[second_of(job_, index)].place.control);
+  if (!ask_server(server, Ask::kCatchUp, sources)) server_gone(index);
+}
+
+Result<Bytes> Scheduler::Core::caught_up(std::uint64_t peer, bootstrap::Decoder& in) {
+  const bool well = in.u8() != 0;
+  FERRY_TRY(in.finish("whether a newcomer has its copies"));
+  if (!coming_ || servers_[*coming_].peer != peer)
+    return fail(Code::kFailedPrecondition, "this is no server that catches up");
+  if (!well) {
+    server_gone(*coming_);
+    return Bytes();
+  }
+  const auto index = *std::exchange(coming_, std::nullopt);
+  std::erase(view_.gone, index);
+  logger().info("the server at {} has taken the place of server {}", servers_[index].place.data,
+                index);
+  settle_view();
+  return Bytes();
+}
+
+// The newcomer is gone, too.
+void Scheduler::Core::lose_newcomer() {
+  coming_.reset();
+  settle_view();
+}
+
+void Scheduler::Core::settle_view() {
+  view_.coming = JobView::kNobody;
+  ++view_.number;
+  tell_view();
+  count();
+  for (const auto& question : std::exchange(entering_, {})) {
+    auto answer = enter(question);
+    if (!answer)
+      control_->reply(question, tl::unexpected<Error>(answer.error()));
+    else if (*answer)
+      control_->reply(question, **answer);
+  }
+}
+
+void Scheduler::Core::tick() {
+  fill_place();
+  bring_up();
+}
+
+}  // namespace ferry::ps
