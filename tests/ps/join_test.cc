@@ -26,14 +26,14 @@ INSTANTIATE_TEST_SUITE_P(All, Joins,
                                            Join{"tcp", Consistency::kAsync}),
                          name_of_join);
 
-constexpr std::size_t kCount = 20'000;
+constexpr std::size_t kJoinValues = 20'000;
 
 // Adds one in each step, and knows what the sum of all is to be.
 class Stepper {
  public:
   Stepper(const Job& job, std::optional<std::uint32_t> rank)
       : worker_(job.worker(rank)),
-        w_(must(worker_.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()))) {}
+        w_(must(worker_.init("w", f32({kJoinValues}), {}, {UpdateKind::kSum}, soon()))) {}
 
   void push() {
     must(worker_.push(w_, raw(ones_), soon()));
@@ -41,12 +41,13 @@ class Stepper {
     must(worker_.flush(soon()));
   }
   void expect(float sum) {
-    EXPECT_EQ(floats(must(worker_.pull(w_, soon())), kCount), std::vector<float>(kCount, sum));
+    EXPECT_EQ(floats(must(worker_.pull(w_, soon())), kJoinValues),
+              std::vector<float>(kJoinValues, sum));
   }
   Worker& worker() { return worker_; }
 
  private:
-  std::vector<float> ones_ = std::vector<float>(kCount, 1.0F);
+  std::vector<float> ones_ = std::vector<float>(kJoinValues, 1.0F);
   Worker worker_;
   Parameter w_;
 };
@@ -123,10 +124,10 @@ TEST_P(JoinsAfter, ADeath) {
   const auto spec = f32({static_cast<std::int64_t>(training.count)});
   const auto a = must(worker.init("a", spec, {}, update, soon()));
   const auto b = must(worker.init("b", spec, {}, update, soon()));
-  const auto w = must(worker.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()));
+  const auto w = must(worker.init("w", f32({kJoinValues}), {}, {UpdateKind::kSum}, soon()));
   must(worker.barrier(soon()));
   const std::vector<float> values(training.count, 1.0F);
-  const std::vector<float> ones(kCount, 1.0F);
+  const std::vector<float> ones(kJoinValues, 1.0F);
   const auto step = [&] {
     must(worker.push(a, raw(values), soon()));
     must(worker.push(b, raw(values), soon()));
@@ -143,7 +144,8 @@ TEST_P(JoinsAfter, ADeath) {
   for (int each = 0; each < 3; ++each) step();
   other.join();
   back.expect(9);
-  EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), std::vector<float>(kCount, 9.0F));
+  EXPECT_EQ(floats(must(worker.pull(w, soon())), kJoinValues),
+            std::vector<float>(kJoinValues, 9.0F));
   EXPECT_EQ(job.scheduler().stats().dead, 1U);
   EXPECT_EQ(job.scheduler().stats().workers, 2U);
 }

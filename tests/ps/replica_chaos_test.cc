@@ -10,14 +10,14 @@
 namespace ferry::ps::testing {
 namespace {
 
-constexpr std::size_t kCount = 12000;
+constexpr std::size_t kChaosCount = 12000;
 constexpr std::size_t kRow = 4;
 constexpr std::uint64_t kSteps = 40;
 
 // Whole numbers: sums are the same in any order.
 std::vector<float> chaos_gradient(std::uint32_t rank, std::uint64_t step) {
-  std::vector<float> values(kCount);
-  for (std::size_t each = 0; each < kCount; ++each)
+  std::vector<float> values(kChaosCount);
+  for (std::size_t each = 0; each < kChaosCount; ++each)
     values[each] = static_cast<float>((each + 3 * rank + 7 * step) % 11);
   return values;
 }
@@ -27,7 +27,7 @@ bool has_row(std::uint64_t row, std::uint64_t step) { return (row + step) % 5 ==
 // What worker `rank` adds in a step.
 void add_chaos(std::vector<float>& sum, std::uint32_t rank, std::uint64_t step) {
   const auto gradient = chaos_gradient(rank, step);
-  for (std::size_t each = 0; each < kCount; ++each)
+  for (std::size_t each = 0; each < kChaosCount; ++each)
     if (!pushes_rows(rank, step) || has_row(each / kRow, step)) sum[each] += gradient[each];
 }
 
@@ -98,13 +98,13 @@ class Chaos : public ::testing::TestWithParam<std::uint64_t> {
     auto worker = must(Worker::open(
         {.scheduler = scheduler_->endpoint(), .device = device_options(provider_), .rank = rank},
         soon()));
-    const auto spec = f32({kCount / kRow, kRow});
+    const auto spec = f32({kChaosCount / kRow, kRow});
     const auto w = must(worker.init("w", spec, {}, {UpdateKind::kSum}, soon()));
     const auto place = must(worker.allocate(spec, soon()));
     must(worker.barrier(soon()));
-    std::vector<float> own(kCount);
-    std::vector<float> all(kCount);
-    std::vector<float> got(kCount);
+    std::vector<float> own(kChaosCount);
+    std::vector<float> all(kChaosCount);
+    std::vector<float> got(kChaosCount);
     for (std::uint64_t step = 1; step <= kSteps; ++step) {
       const auto gradient = chaos_gradient(rank, step);
       push(worker, w, place, gradient, step);
@@ -117,11 +117,11 @@ class Chaos : public ::testing::TestWithParam<std::uint64_t> {
         ASSERT_EQ(got, all) << "step " << step;
       }
       // What was acknowledged is there.
-      for (std::size_t each = 0; each < kCount; ++each) ASSERT_GE(got[each], own[each]);
+      for (std::size_t each = 0; each < kChaosCount; ++each) ASSERT_GE(got[each], own[each]);
       std::this_thread::sleep_for(std::chrono::milliseconds((rank + step) % 8));
     }
     must(worker.barrier(soon()));
-    EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), all) << "worker " << rank;
+    EXPECT_EQ(floats(must(worker.pull(w, soon())), kChaosCount), all) << "worker " << rank;
     must(worker.barrier(soon()));
     must(worker.leave(soon()));
   }
@@ -132,7 +132,7 @@ class Chaos : public ::testing::TestWithParam<std::uint64_t> {
     if (pushes_rows(rank, step)) {
       std::vector<std::uint64_t> rows;
       std::vector<float> values;
-      for (std::uint64_t row = 0; row < kCount / kRow; ++row) {
+      for (std::uint64_t row = 0; row < kChaosCount / kRow; ++row) {
         if (!has_row(row, step)) continue;
         rows.push_back(row);
         const auto* begin = gradient.data() + row * kRow;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ferry/math/optimize.h"
+#include "tests/ps/counting.h"
 
 namespace ferry::ps::testing {
 
@@ -183,6 +184,7 @@ int play(const std::string& name, const std::vector<std::string>& arguments) {
   if (name == "train") return train(arguments);
   if (name == "add") return add(arguments);
   if (name == "serve") return serve(arguments);
+  if (name == "count") return count_for_ever(arguments);
   std::fprintf(stderr, "no role %s\n", name.c_str());
   return 2;
 }
