@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -16,8 +17,11 @@
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_run.h"
 #include "ferry/cli/bench_setup.h"
+#include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/report_html.h"
 #include "ferry/cli/report_json.h"
+#include "ferry/cli/report_svg.h"
 #include "ferry/cli/report_table.h"
 #include "ferry/fabric/device.h"
 #include "ferry/ps/scheduler.h"
@@ -31,14 +35,21 @@ struct BenchPsFlags {
   bool quick = false;
   bool check = false;
   bool fio = false;
+  std::vector<std::string> parts = {"core", "recovery", "speed"};
   std::string json;
+  std::string html;
+};
+
+struct PsResults {
+  std::vector<PsFigure> figures;
+  std::vector<PsSpeed> speeds;
 };
 
 std::string verdict_of(const PsFigure& figure) {
   return figure.skipped.empty() ? outcome_name(figure.outcome()) : "not measured";
 }
 
-void print_figures(const std::vector<PsFigure>& figures, std::FILE* out) {
+std::string figures_table(const std::vector<PsFigure>& figures) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& figure : figures) {
     const bool judged = figure.skipped.empty();
@@ -50,13 +61,61 @@ void print_figures(const std::vector<PsFigure>& figures, std::FILE* out) {
                     fmt::format("{} {:.4g}", figure.at_most ? "<=" : ">=", figure.bound),
                     verdict_of(figure)});
   }
-  fmt::print(out, "\n{}",
-             render_table({"what", "ours", "other", "ratio (95 %)", "target", "verdict"}, rows));
+  return render_table({"what", "ours", "other", "ratio (95 %)", "target", "verdict"}, rows);
 }
 
-std::string figures_json(const std::vector<PsFigure>& figures) {
+std::string speeds_table(const std::vector<PsSpeed>& speeds) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& speed : speeds)
+    rows.push_back({speed.way, size_text(speed.block), fmt::format("{}", speed.workers),
+                    fmt::format("{:.3g} GB/s", speed.gb_per_second)});
+  return rows.empty() ? "" : render_table({"steps", "block", "workers", "gradients"}, rows);
+}
+
+// A line for each way, of one number of workers and over the block sizes, or the other way round.
+std::string speeds_plots(const std::vector<PsSpeed>& speeds) {
+  std::map<std::string, Series> by_block;
+  std::map<std::string, Series> by_workers;
+  for (const auto& speed : speeds) {
+    auto& blocks = by_block[fmt::format("{}, {} workers", speed.way, speed.workers)];
+    blocks.points.push_back({static_cast<double>(speed.block), speed.gb_per_second});
+    auto& workers = by_workers[fmt::format("{}, {}", speed.way, size_text(speed.block))];
+    workers.points.push_back({static_cast<double>(speed.workers), speed.gb_per_second});
+  }
+  const auto named = [](std::map<std::string, Series> all) {
+    std::vector<Series> series;
+    for (auto& [name, one] : all) {
+      one.name = name;
+      if (one.points.size() > 1) series.push_back(std::move(one));
+    }
+    return series;
+  };
+  const auto speed_text = [](double speed) { return fmt::format("{:.3g} GB/s", speed); };
+  const auto count_text = [](double count) { return fmt::format("{:.0f}", count); };
+  std::string plots;
+  if (const auto series = named(by_block); !series.empty())
+    plots += log_log_plot("gradients pushed, by block size", series, speed_text);
+  if (const auto series = named(by_workers); !series.empty())
+    plots += line_plot("gradients pushed, by number of workers", series, count_text, speed_text);
+  return plots;
+}
+
+std::string ps_page(const PsResults& results) {
+  return html_page("ferry bench ps", read_setup(),
+                   html_section("Figures", html_block(figures_table(results.figures))) +
+                       html_section("Speed", speeds_plots(results.speeds) +
+                                                 html_block(speeds_table(results.speeds))));
+}
+
+std::string results_json(const PsResults& results) {
+  auto speeds = nlohmann::json::array();
+  for (const auto& speed : results.speeds)
+    speeds.push_back({{"steps", speed.way},
+                      {"block_bytes", speed.block},
+                      {"workers", speed.workers},
+                      {"gb_per_second", speed.gb_per_second}});
   auto all = nlohmann::json::array();
-  for (const auto& figure : figures)
+  for (const auto& figure : results.figures)
     all.push_back({{"id", figure.id},
                    {"what", figure.sentence},
                    {"unit", figure.unit},
@@ -65,14 +124,34 @@ std::string figures_json(const std::vector<PsFigure>& figures) {
                    {"ratio", figure.skipped.empty() ? figure.ratio().median : 0},
                    {"target", figure.bound},
                    {"verdict", verdict_of(figure)}});
-  return nlohmann::json{
-             {"tool", "ferry bench ps"}, {"setup", setup_lines(read_setup())}, {"figures", all}}
+  return nlohmann::json{{"tool", "ferry bench ps"},
+                        {"setup", setup_lines(read_setup())},
+                        {"figures", all},
+                        {"speeds", speeds}}
              .dump(2) +
          "\n";
 }
 
+Result<PsResults> measure(const BenchPsFlags& flags, const PsPlan& plan) {
+  PsResults results;
+  if (flags.fio) {
+    results.figures = FERRY_TRY(measure_files(plan));
+    return results;
+  }
+  const auto wanted = [&](const char* part) {
+    return std::find(flags.parts.begin(), flags.parts.end(), part) != flags.parts.end();
+  };
+  if (wanted("core")) results.figures = FERRY_TRY(measure_ps(plan));
+  if (wanted("recovery"))
+    for (auto& figure : FERRY_TRY(measure_recovery(plan)))
+      results.figures.push_back(std::move(figure));
+  if (wanted("speed")) results.speeds = FERRY_TRY(measure_speeds(plan));
+  return results;
+}
+
 Result<int> run_bench_ps(const BenchPsFlags& flags) {
-  if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
+  for (const auto& path : {flags.json, flags.html})
+    if (!path.empty()) FERRY_TRY(check_writable(path));
   PsPlan plan;
   plan.program = FERRY_TRY(running_program());
   plan.zeromq = program_beside(plan.program, "ferry-peer-zeromq");
@@ -82,13 +161,15 @@ Result<int> run_bench_ps(const BenchPsFlags& flags) {
   auto* out = flags.json == "-" ? stderr : stdout;
   for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
   InterruptGuard guard;
-  const auto measured = flags.fio ? measure_files(plan) : measure_ps(plan);
+  const auto measured = measure(flags, plan);
   if (!measured && InterruptGuard::interrupted()) return InterruptGuard::exit_code();
   if (!measured) return tl::unexpected<Error>(measured.error());
-  print_figures(*measured, out);
-  if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, figures_json(*measured)));
+  if (!measured->figures.empty()) fmt::print(out, "\n{}", figures_table(measured->figures));
+  if (!measured->speeds.empty()) fmt::print(out, "\n{}", speeds_table(measured->speeds));
+  if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, results_json(*measured)));
+  if (!flags.html.empty()) FERRY_TRY(write_report(flags.html, ps_page(*measured)));
   int missed = 0;
-  for (const auto& figure : *measured) {
+  for (const auto& figure : measured->figures) {
     if (!flags.check || (figure.skipped.empty() && figure.outcome() != Outcome::kMissed)) continue;
     ++missed;
     fmt::print(stderr, "MISSED {}: {}; {}\n", figure.id, figure.sentence,
@@ -145,7 +226,15 @@ void add_bench_ps(CLI::App& bench_command, int& exit_code) {
   command->add_flag("--check", flags->check, "Exit with 1 and name every target that was missed");
   command->add_flag("--fio", flags->fio,
                     "Instead: the mounted model, driven by fio, beside a plain file of FUSE");
+  command
+      ->add_option("--parts", flags->parts,
+                   "core: beside limits and peers; recovery: after a kill; speed: by block size, "
+                   "workers and servers")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"core", "recovery", "speed"}))
+      ->capture_default_str();
   command->add_option("--json", flags->json, "Write the figures to this file; - is stdout");
+  command->add_option("--html", flags->html, "Write a report with plots to this file");
   command->callback([flags, &exit_code] {
     const auto status = run_bench_ps(*flags);
     if (!status) fmt::print(stderr, "ferry bench ps: {}\n", status.error().message());

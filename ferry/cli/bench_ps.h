@@ -12,8 +12,9 @@ namespace ferry::cli {
 
 // Adds `bench ps`: the parameter server beside its limits and ZeroMQ.
 void add_bench_ps(CLI::App& bench_command, int& exit_code);
-// Adds the hidden `bench-ps-server`, which `bench ps` starts.
+// Adds the hidden `bench-ps-server` and `bench-ps-worker`, which `bench ps` starts.
 void add_bench_ps_server(CLI::App& app, int& exit_code);
+void add_bench_ps_worker(CLI::App& app, int& exit_code);
 
 // One figure: ours and what it is compared with, once in each turn.
 struct PsFigure {
@@ -30,6 +31,14 @@ struct PsFigure {
   Outcome outcome() const;
 };
 
+// What pushes reach with so many workers.
+struct PsSpeed {
+  std::string way;  // consistency and number of servers
+  std::uint64_t block = 0;
+  std::uint32_t workers = 0;
+  double gb_per_second = 0;  // of gradients, over all workers; the median of the turns
+};
+
 struct PsPlan {
   std::string program;   // of `ferry`
   std::string zeromq;    // the peer's; empty: not there
@@ -39,6 +48,10 @@ struct PsPlan {
 };
 // Each turn measures everything once. kCancelled if interrupted.
 Result<std::vector<PsFigure>> measure_ps(const PsPlan& plan);
+// How long a step takes in which a worker or a server is killed.
+Result<std::vector<PsFigure>> measure_recovery(const PsPlan& plan);
+// Steps by block size, consistency, number of workers and servers.
+Result<std::vector<PsSpeed>> measure_speeds(const PsPlan& plan);
 // The mounted model instead, driven by fio.
 Result<std::vector<PsFigure>> measure_files(const PsPlan& plan);
 

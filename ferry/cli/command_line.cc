@@ -121,6 +121,7 @@ int run_command_line(int argc, const char* const* argv) {
   add_bench_message_round(app, exit_code);
   add_bench_fact(app, exit_code);
   add_bench_ps_server(app, exit_code);
+  add_bench_ps_worker(app, exit_code);
   refuse_empty_values(app);
   try {
     app.parse(argc, argv);

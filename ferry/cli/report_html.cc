@@ -10,6 +10,15 @@
 #include "ferry/cli/report_table.h"
 
 namespace ferry::cli {
+
+std::string html_block(const std::string& text) {
+  return text.empty() ? "" : fmt::format("<pre>{}</pre>\n", escape_html(text));
+}
+
+std::string html_section(const std::string& title, const std::string& body) {
+  return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", escape_html(title), body);
+}
+
 namespace {
 
 constexpr const char* kStyle =
@@ -23,25 +32,17 @@ std::string head_of(const std::string& tool) {
       escape_html(tool), kStyle);
 }
 
-std::string block(const std::string& text) {
-  return text.empty() ? "" : fmt::format("<pre>{}</pre>\n", escape_html(text));
-}
-
-std::string section(const std::string& title, const std::string& body) {
-  return body.empty() ? "" : fmt::format("<h2>{}</h2>\n{}", escape_html(title), body);
-}
-
 std::string setup_block(const Setup& setup) {
   std::string text = fmt::format("date     {}\n", setup.date);
   for (const auto& line : setup_lines(setup)) text += line + "\n";
-  return block(text);
+  return html_block(text);
 }
 
 std::string round_block(const Measurements& measured) {
   auto text = fmt::format("round    {}\n", measured.work.text());
   text += fmt::format("bytes    {}\n", checked_text(measured));
   if (measured.interrupted) text += "The run was interrupted: figures are incomplete.\n";
-  return block(text);
+  return html_block(text);
 }
 
 // A whisker is a 95 % interval or is not drawn.
@@ -119,24 +120,28 @@ std::string notes_list(const std::vector<std::string>& notes) {
 std::string workload_part(const Judged& one) {
   const auto& measured = one.measured;
   return round_block(measured) +
-         section("Time", line_plots("time of a round", measured, time_point, time_text)) +
-         block(time_table(measured)) + section("Ratios", ratio_plots(measured)) +
-         block(ratio_table(measured)) +
-         section("CPU",
-                 line_plots("CPU seconds per GB, both processes", measured, cpu_point, cpu_text)) +
-         block(cpu_table(measured)) +
-         section("Beside the rounds", block(fact_table(measured.facts))) +
-         section("Targets", block(verdict_table(one.verdicts))) +
-         section("Notes", notes_list(measured.notes));
+         html_section("Time", line_plots("time of a round", measured, time_point, time_text)) +
+         html_block(time_table(measured)) + html_section("Ratios", ratio_plots(measured)) +
+         html_block(ratio_table(measured)) +
+         html_section("CPU", line_plots("CPU seconds per GB, both processes", measured, cpu_point,
+                                        cpu_text)) +
+         html_block(cpu_table(measured)) +
+         html_section("Beside the rounds", html_block(fact_table(measured.facts))) +
+         html_section("Targets", html_block(verdict_table(one.verdicts))) +
+         html_section("Notes", notes_list(measured.notes));
 }
 
 }  // namespace
 
 std::string html_report(const std::string& tool, const Setup& setup,
                         const std::vector<Judged>& workloads) {
-  auto page = head_of(tool) + setup_block(setup);
-  for (const auto& one : workloads) page += workload_part(one);
-  return page + "</body></html>\n";
+  std::string body;
+  for (const auto& one : workloads) body += workload_part(one);
+  return html_page(tool, setup, body);
+}
+
+std::string html_page(const std::string& tool, const Setup& setup, const std::string& body) {
+  return head_of(tool) + setup_block(setup) + body + "</body></html>\n";
 }
 
 }  // namespace ferry::cli

@@ -33,7 +33,8 @@ struct ServerStats {
 // for moving and destruction.
 class Server {
  public:
-  // Joins the job of the scheduler.
+  // Joins the job of the scheduler. If it has all its servers, and two copies of each block, this
+  // one waits for the place of one that goes (kSync).
   static Result<Server> open(ServerOptions options, Deadline deadline);
   Server(Server&&) noexcept;
   Server& operator=(Server&&) noexcept;

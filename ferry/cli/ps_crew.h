@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ferry/cli/bench_child.h"
+#include "ferry/cli/bench_ps.h"
+#include "ferry/ps/scheduler.h"
+#include "ferry/ps/worker.h"
+
+namespace ferry::cli {
+
+// A job of the benchmark: the scheduler in this process, servers and other workers in processes of
+// their own. Move-only.
+class BenchCrew {
+ public:
+  static Result<BenchCrew> start(const PsPlan& plan, const std::string& provider,
+                                 const ps::JobOptions& job);
+
+  // A worker of this process, and one that steps on its own with the same tensor until it is
+  // killed.
+  Result<ps::Worker> worker() const;
+  Result<RoundChild> start_worker() const;
+  void kill_server(std::size_t index) { servers_[index].kill_now(); }
+
+  static Deadline in_time();
+  static Result<tensor::Spec> model();  // 4 MiB
+
+ private:
+  BenchCrew(std::string program, std::string provider, ps::Scheduler scheduler)
+      : program_(std::move(program)),
+        provider_(std::move(provider)),
+        scheduler_(std::move(scheduler)) {}
+  std::string program_;
+  std::string provider_;
+  ps::Scheduler scheduler_;
+  std::vector<RoundChild> servers_;
+};
+
+}  // namespace ferry::cli
