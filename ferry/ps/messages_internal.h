@@ -19,11 +19,11 @@ using Bytes = std::vector<std::byte>;
 
 enum class Ask : std::uint32_t {
   // of the scheduler
-  kJoinServer = 1,  // ServerPlace -> index (4), its first shard (4), JobOptions
+  kJoinServer = 1,  // ServerPlace -> index (4), its first shard (4), JobOptions, token (8)
   kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
   kInit = 3,     // name, spec, update -> created (1), TensorInfo; unless created, once it is there
   kFind = 4,     // name -> created (1): 0, TensorInfo; once it is there
-  kBarrier = 5,  // -> nothing, once every worker has asked
+  kBarrier = 5,  // how many of its barriers this is (8) -> nothing, once every worker has asked
   kMembers = 6,  // -> ranks
   kLeave = 7,    // -> nothing
   kServerReady = 8,  // -> nothing
@@ -31,6 +31,9 @@ enum class Ask : std::uint32_t {
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   kView = 12,        // -> JobView
+  // To a scheduler that was started again, from those who knew the one before.
+  kBackServer = 13,  // index (4), token (8) -> nothing
+  kBackWorker = 14,  // rank (4), token (8) -> nothing
   // of a server
   kCreate = 32,   // TensorInfo -> nothing
   kDrop = 33,     // id (4) -> nothing
@@ -44,6 +47,7 @@ enum class Ask : std::uint32_t {
   kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kMoved = 43,    // JobView -> nothing
+  kKnown = 44,    // ids of all tensors (4 each): there are no others -> nothing
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.
@@ -73,6 +77,7 @@ struct Welcome {
   std::uint32_t rank = 0;
   JobOptions job;
   std::vector<ServerPlace> servers;
+  std::uint64_t token = 0;  // shows that a worker that comes back is this one
 };
 
 struct ShardPlace {

@@ -1,16 +1,46 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 
+#include "ferry/bootstrap/secret.h"
 #include "ferry/ps/scheduler_core_internal.h"
 
 // What servers and workers ask of the scheduler. All of it runs on the thread of its RpcServer.
 
 namespace ferry::ps {
+namespace {
+
+Result<std::uint64_t> random_token() {
+  std::array<std::byte, 8> bytes{};
+  FERRY_TRY(bootstrap::random_bytes(bytes));
+  return bootstrap::Decoder(bytes).u64();
+}
+
+// To the worker that is to bring the first values.
+Bytes made(const TensorInfo& info) {
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u8(1);
+  put(out, info);
+  return answer;
+}
+
+}  // namespace
 
 Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& question,
                                                     bootstrap::Decoder& body) {
   if (failure_ && question.what != Ask::kLeave) return tl::unexpected<Error>(*failure_);
+  const bool back = question.what == Ask::kBackServer || question.what == Ask::kBackWorker;
+  if (servers_away_ && !back) {
+    const auto rest = body.raw(body.remaining());
+    held_.push_back({question, Bytes(rest.begin(), rest.end())});
+    return std::optional<Bytes>();
+  }
   switch (question.what) {
+    case Ask::kBackServer:
+      return FERRY_TRY(back_server(question.peer, body));
+    case Ask::kBackWorker:
+      return FERRY_TRY(back_worker(question.peer, body));
     case Ask::kJoinServer:
       return FERRY_TRY(join_server(question.peer, body));
     case Ask::kServerReady:
@@ -28,7 +58,7 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
     case Ask::kSnapshot:
       return FERRY_TRY(snapshot(body));
     case Ask::kBarrier:
-      return barrier(question);
+      return barrier(question, body);
     case Ask::kView: {
       // A worker that was believed to be dead learns it here.
       FERRY_TRY(rank_of(question.peer));
@@ -41,6 +71,9 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       return FERRY_TRY(members());
     case Ask::kLeave: {
       const auto rank = FERRY_TRY(rank_of(question.peer));
+      workers_[rank].state = State::kOut;
+      workers_[rank].left = true;
+      verdict_ = Verdict{.rank = rank};
       control_->reply(question, Bytes());
       take_out(rank, false);
       return std::optional<Bytes>();
@@ -71,7 +104,9 @@ Result<Bytes> Scheduler::Core::join_server(std::uint64_t peer, bootstrap::Decode
   Bytes answer;
   bootstrap::Encoder out(answer);
   out.u32(static_cast<std::uint32_t>(servers_.size())).u32(first);
+  server.token = FERRY_TRY(random_token());
   put(out, job_);
+  out.u64(server.token);
   servers_.push_back(std::move(server));
   count();
   return answer;
@@ -129,8 +164,9 @@ Result<Bytes> Scheduler::Core::welcome(std::uint64_t peer, std::uint32_t wanted)
   Welcome answer;
   answer.rank = FERRY_TRY(choose_rank(wanted));
   answer.job = job_;
+  answer.token = FERRY_TRY(random_token());
   for (const auto& server : servers_) answer.servers.push_back(server.place);
-  workers_[answer.rank] = {peer, State::kThere};
+  workers_[answer.rank] = {.peer = peer, .state = State::kThere, .token = answer.token};
   count();
   Bytes bytes;
   bootstrap::Encoder out(bytes);
@@ -154,11 +190,13 @@ Result<std::optional<Bytes>> Scheduler::Core::init(const RpcServer::Question& qu
   const auto found = tensors_.find(info.name);
   if (found == tensors_.end()) return create(question, std::move(info));
   const auto& there = found->second.info;
+  // Its answer was lost with the scheduler before this one.
+  const bool again = !found->second.there && found->second.creator == question.peer;
   if (there.spec != info.spec || there.update != info.update)
     return fail(Code::kAlreadyExists, "tensor '{}' is {} with {}, and not {} with {}", info.name,
                 there.spec.to_string(), there.update.to_string(), info.spec.to_string(),
                 info.update.to_string());
-  return show(question, found->second);
+  return again ? made(there) : show(question, found->second);
 }
 
 std::optional<Bytes> Scheduler::Core::show(const RpcServer::Question& question, TensorAt& tensor) {
@@ -187,10 +225,7 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
     drop(info);
     return tl::unexpected<Error>(made.error());
   }
-  Bytes answer;
-  bootstrap::Encoder out(answer);
-  out.u8(1);
-  put(out, info);
+  auto answer = made(info);
   const auto name = info.name;
   tensors_.emplace(name, TensorAt{std::move(info), question.peer});
   count();
@@ -245,8 +280,15 @@ Result<std::optional<Bytes>> Scheduler::Core::find(const RpcServer::Question& qu
   return show(question, found->second);
 }
 
-Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question& question) {
-  barrier_[FERRY_TRY(rank_of(question.peer))] = question;
+Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question& question,
+                                                      bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(rank_of(question.peer));
+  const auto number = in.u64();
+  FERRY_TRY(in.finish("a barrier"));
+  // Its answer was lost with the scheduler before this one.
+  if (number == workers_[rank].barriers) return std::optional<Bytes>(std::in_place);
+  workers_[rank].barrier = number;
+  barrier_[rank] = question;
   look_at_barrier();
   return std::optional<Bytes>();
 }
@@ -255,6 +297,7 @@ Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question&
 void Scheduler::Core::look_at_barrier() {
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
     if (workers_[rank].state != State::kOut && !barrier_.contains(rank)) return;
+  for (const auto& [rank, question] : barrier_) workers_[rank].barriers = workers_[rank].barrier;
   for (const auto& [rank, question] : std::exchange(barrier_, {}))
     control_->reply(question, Bytes());
 }

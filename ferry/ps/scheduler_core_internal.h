@@ -8,13 +8,13 @@
 #include "ferry/ps/placement_internal.h"
 #include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/scheduler.h"
+#include "ferry/ps/store_internal.h"
 
 namespace ferry::ps {
 
 class Scheduler::Core final : public RpcServer::Handler {
  public:
   static Result<std::unique_ptr<Core>> open(SchedulerOptions options);
-  ~Core();
 
   std::string endpoint() const { return control_->endpoint(); }
   Status wait(Deadline deadline) { return end_.wait(deadline); }
@@ -23,6 +23,8 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
                                      bootstrap::Decoder& body) override;
   void gone(std::uint64_t peer) override;
+  Status about_to_answer() override { return keep(); }
+  void tick() override;
 
  private:
   struct ServerAt {
@@ -31,11 +33,23 @@ class Scheduler::Core final : public RpcServer::Handler {
     std::unique_ptr<RpcClient> client;
     bool ready = false;
     bool alive = true;
+    std::uint64_t token = 0;  // shows that a server that comes back is this one
   };
   enum class State : std::uint8_t { kExpected, kThere, kOut };
   struct WorkerAt {
     std::uint64_t peer = 0;
     State state = State::kExpected;
+    std::uint64_t token = 0;
+    bool left = false;           // it said so
+    std::uint64_t barrier = 0;   // the last one it has asked for
+    std::uint64_t barriers = 0;  // the last one it was let through
+  };
+  // What servers are told of a worker that is out.
+  struct Verdict {
+    std::uint32_t rank = 0;
+    bool known = false;  // else servers are to be asked first
+    std::uint64_t through = 0;
+    std::uint32_t attempt = 0;
   };
   static constexpr std::chrono::seconds kServerAnswers{10};
   Core() = default;
@@ -60,20 +74,44 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<Bytes> snapshot(bootstrap::Decoder& in);
   Status restore();
   void drop(const TensorInfo& info);
-  Result<std::optional<Bytes>> barrier(const RpcServer::Question& question);
+  Result<std::optional<Bytes>> barrier(const RpcServer::Question& question, bootstrap::Decoder& in);
   Result<Bytes> members() const;
   Result<Bytes> names() const;
   Result<std::uint32_t> rank_of(std::uint64_t peer) const;
   bool all_ready() const;
   void look_at_barrier();
   void settle(std::uint32_t rank);
+  void tell_verdict();
   void take_out(std::uint32_t rank, bool died);
+  void end_if_over();
   void fail_job(const Error& cause);
   void server_gone(std::uint32_t index);
   void go_without(std::uint32_t index);
   // To the servers that are left, and so to the workers.
   void tell_view();
   void count();
+
+  // What stands for the connection of one who may come back, until then.
+  static std::uint64_t away_server(std::uint32_t index) { return kAway + index; }
+  static std::uint64_t away_worker(std::uint32_t rank) { return 2 * kAway + rank; }
+  static bool is_away(std::uint64_t peer) { return peer >= kAway; }
+  static constexpr std::uint64_t kAway = std::uint64_t{1} << 62;
+
+  // The state on disk, and going on with it: scheduler_state.cc, scheduler_return.cc.
+  Status open_store();
+  Status keep();
+  Status save(const Bytes& image);
+  void put_state(Bytes& image) const;
+  Status get_state(const Bytes& image);
+  Status get_servers(bootstrap::Decoder& in);
+  Status get_workers(bootstrap::Decoder& in);
+  Status get_tensors(bootstrap::Decoder& in);
+  Result<Bytes> back_server(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> back_worker(std::uint64_t peer, bootstrap::Decoder& in);
+  void away_again(std::uint64_t peer);
+  void set_peer(WorkerAt& worker, std::uint64_t peer);
+  void go_on();
+  void tell_known();
   Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
   // Every server that is there. One that dies meanwhile is left out if the job can do without it;
   // else the first failure ends it.
@@ -96,12 +134,26 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::vector<Waiting> joining_;                          // workers that came before the servers
   std::map<std::uint32_t, RpcServer::Question> barrier_;  // by rank
   std::optional<Error> failure_;
+  bool over_ = false;  // every worker has left
+
+  std::unique_ptr<Store> store_;       // null: nothing is kept
+  Bytes kept_;                         // the image that is in it
+  std::optional<Error> not_kept_;      // it could not be kept, and the job has ended
+  std::optional<Verdict> verdict_;     // that not all servers may have been told
+  std::string endpoint_;               // of the scheduler before this one; empty: there was none
+  std::optional<Deadline> back_by_{};  // those who were there may still come back
+  bool servers_away_ = false;          // some of them are servers; then questions wait
+  struct Held {
+    RpcServer::Question question;
+    Bytes body;
+  };
+  std::vector<Held> held_;
 
   JobEnd end_;
   Mutex lock_;
   SchedulerStats stats_ FERRY_GUARDED_BY(lock_);
   std::optional<fabric::Device> asking_;
-  std::unique_ptr<RpcServer> control_;
+  std::unique_ptr<RpcServer> control_;  // its thread stops first, and uses it until then
 };
 
 }  // namespace ferry::ps

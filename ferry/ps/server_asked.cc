@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "ferry/ps/server_core_internal.h"
 
@@ -14,6 +15,8 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(create(body));
     case Ask::kDrop:
       return FERRY_TRY(drop(body));
+    case Ask::kKnown:
+      return FERRY_TRY(drop_unknown(body));
     case Ask::kAttach:
       return FERRY_TRY(attach(body));
     case Ask::kOpen:
@@ -115,12 +118,28 @@ Status Server::Core::make(const TensorInfo& info) {
 Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
   const auto id = in.u32();
   FERRY_TRY(in.finish("a tensor to be dropped"));
+  drop_tensor(id);
+  return Bytes();
+}
+
+void Server::Core::drop_tensor(std::uint32_t id) {
   if (const auto found = tensors_.find(id); found != tensors_.end()) {
     remove(found->second);
     tensors_.erase(found);
     infos_.erase(id);
   }
   tensor_count_ = tensors_.size();
+}
+
+// What was made for a scheduler that did not live to tell anybody.
+Result<Bytes> Server::Core::drop_unknown(bootstrap::Decoder& in) {
+  std::set<std::uint32_t> known;
+  while (in.remaining() > 0 && in.ok()) known.insert(in.u32());
+  FERRY_TRY(in.finish("the tensors of the job"));
+  std::vector<std::uint32_t> others;
+  for (const auto& [id, parts] : tensors_)
+    if (!known.contains(id)) others.push_back(id);
+  for (const auto id : others) drop_tensor(id);
   return Bytes();
 }
 
@@ -224,6 +243,7 @@ Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) 
   const auto view = FERRY_TRY(get_view(in, job_));
   FERRY_TRY(in.finish("the servers that are gone"));
   scheduler_peer_ = peer;
+  scheduler_made_ = scheduler_->made();
   first_gone_ =
       std::find(view.gone.begin(), view.gone.end(), first_of(job_, index_)) != view.gone.end();
   for (auto& shard : shards_) shard->run([&] { shard->move_on(view.number); });

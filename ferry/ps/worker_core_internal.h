@@ -11,6 +11,7 @@
 #include "ferry/fabric/device.h"
 #include "ferry/ps/layout_internal.h"
 #include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/scheduler_link_internal.h"
 #include "ferry/ps/worker.h"
 
 namespace ferry::ps {
@@ -218,7 +219,7 @@ class WorkerCore {
   JobOptions job_;
   std::uint32_t rank_ = 0;
   std::optional<fabric::Device> asking_;
-  std::unique_ptr<RpcClient> scheduler_;
+  std::unique_ptr<SchedulerLink> scheduler_;
   std::optional<fabric::Device> data_;
   fabric::Region words_;
   std::vector<ServerLink> servers_;
@@ -231,7 +232,8 @@ class WorkerCore {
   std::uint64_t pushing_ = 0;   // the step of what is posted
   std::uint32_t attempt_ = 0;
   std::uint64_t view_ = 0;
-  bool again_ = false;  // push_again() is running
+  std::uint64_t barriers_ = 0;  // that were asked for
+  bool again_ = false;          // push_again() is running
   bool left_ = false;
   WorkerStats stats_;
 };
