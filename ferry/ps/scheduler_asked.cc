@@ -121,7 +121,7 @@ bool Scheduler::Core::all_ready() const {
 Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
   for (auto& server : servers_)
     if (server.peer == peer) server.ready = true;
-  if (all_ready()) {
+  if (all_ready() && !placement_) {
     std::size_t shards = 0;
     for (const auto& server : servers_) shards += server.place.shards;
     placement_.emplace(shards);

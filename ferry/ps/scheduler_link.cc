@@ -26,18 +26,19 @@ Result<std::unique_ptr<SchedulerLink>> SchedulerLink::connect(fabric::Device& de
 }
 
 SchedulerLink::~SchedulerLink() {
-  {
-    LockGuard<Mutex> guard(lock_);
-    stop_ = true;
-    changed_.notify_all();
-  }
+  end();
   if (watcher_.joinable()) watcher_.join();
+}
+
+void SchedulerLink::end() {
+  LockGuard<Mutex> guard(lock_);
+  stop_ = true;
+  changed_.notify_all();
 }
 
 void SchedulerLink::stay(Ask back, const Bytes& who, const JobOptions& job) {
   back_ = back;
   who_ = who;
-  LockGuard<Mutex> guard(lock_);  // servers look at it already
   away_ = milliseconds(job.scheduler_away_ms);
   if (away_ > Nanos(0)) watcher_ = std::thread([this] { watch(); });
 }

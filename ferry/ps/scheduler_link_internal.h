@@ -23,6 +23,8 @@ class SchedulerLink {
   // Once joined: the question that says who this is to a scheduler that was started again, and what
   // it asks with.
   void stay(Ask back, const Bytes& who, const JobOptions& job);
+  // The job is over for this one: a scheduler that goes from now on is not looked for.
+  void end();
   // As RpcClient's; asked again, of the next scheduler, if the one that was asked is gone.
   Result<Bytes> call(Ask what, const Bytes& body, Deadline deadline);
   // False: it is gone and does not come back, or goes on without this one; lost() says why.

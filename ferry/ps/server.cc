@@ -45,6 +45,9 @@ Status Server::Core::join(Deadline deadline) {
   job_ = FERRY_TRY(get_job(in));
   const auto token = in.u64();
   FERRY_TRY(in.finish("the scheduler's answer"));
+  Bytes who;
+  bootstrap::Encoder(who).u32(index_).u64(token);
+  scheduler_->stay(Ask::kBackServer, who, job_);
   workers_.resize(job_.workers);
   const bool alone = job_.servers == 1 && options_.shards == 1;
   for (std::uint32_t each = 0; each < options_.shards * job_.replicas; ++each)
@@ -52,9 +55,6 @@ Status Server::Core::join(Deadline deadline) {
   acceptor_ = std::thread([this] { accept_data(); });
   joined_ = true;
   FERRY_TRY(scheduler_->call(Ask::kServerReady, {}, deadline));
-  Bytes who;
-  bootstrap::Encoder(who).u32(index_).u64(token);
-  scheduler_->stay(Ask::kBackServer, who, job_);
   return {};
 }
 

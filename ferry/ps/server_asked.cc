@@ -253,6 +253,7 @@ Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) 
 Result<Bytes> Server::Core::stop(bootstrap::Decoder& in) {
   const bool failed = in.u8() != 0;
   FERRY_TRY(in.finish("the end of the job"));
+  scheduler_->end();
   if (!failed) {
     end_.set({});
     return Bytes();

@@ -171,6 +171,7 @@ Status WorkerCore::leave(Deadline deadline) {
   // The scheduler was started again before its answer came: it knows.
   if (!told && told.error().code() != Code::kAlreadyExists)
     return tl::unexpected<Error>(told.error());
+  scheduler_->end();
   return flushed;
 }
 

@@ -94,9 +94,9 @@ begin_scheduler
 scheduler=$(sed -n 's/^scheduler at //p' "$folder/scheduler")
 expect 2 'another scheduler keeps its state' --role scheduler --workers 2 --servers 2 --mean --state "$folder/state"
 for each in 0 1; do
-  "$ferry" ps --role server --scheduler "$scheduler" >"$folder/server$each" &
+  "$ferry" ps --role server --scheduler "$scheduler" >"$folder/kept$each" &
   pids+=($!)
-  said "server $each at" "$folder/server$each"
+  said "server $each at" "$folder/kept$each"
 done
 kill -9 "$keeper"
 wait "$keeper" || true
