@@ -47,7 +47,8 @@ enum class Ask : std::uint32_t {
   kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kMoved = 43,    // JobView -> nothing
-  kKnown = 44,    // ids of all tensors (4 each): there are no others -> nothing
+  // ids of all tensors (4 each): there are no others -> ranks whose data channel has ended (4 each)
+  kKnown = 44,
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.

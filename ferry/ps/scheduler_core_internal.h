@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ferry/ps/job_end_internal.h"
 #include "ferry/ps/placement_internal.h"
@@ -111,7 +112,9 @@ class Scheduler::Core final : public RpcServer::Handler {
   void away_again(std::uint64_t peer);
   void set_peer(WorkerAt& worker, std::uint64_t peer);
   void go_on();
-  void tell_known();
+  std::set<std::uint32_t> tell_known();
+  void miss_servers();
+  void miss_workers(bool all);
   Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
   // Every server that is there. One that dies meanwhile is left out if the job can do without it;
   // else the first failure ends it.
@@ -143,6 +146,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::string endpoint_;               // of the scheduler before this one; empty: there was none
   std::optional<Deadline> back_by_{};  // those who were there may still come back
   bool servers_away_ = false;          // some of them are servers; then questions wait
+  Deadline look_again_;                // for those who have ended meanwhile
   struct Held {
     RpcServer::Question question;
     Bytes body;

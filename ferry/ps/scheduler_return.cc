@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 
 #include "ferry/base/log.h"
 #include "ferry/ps/scheduler_core_internal.h"
@@ -7,6 +9,12 @@
 // workers; who does not is gone in the usual way. All of it runs on the thread of its RpcServer.
 
 namespace ferry::ps {
+namespace {
+
+constexpr std::chrono::milliseconds kLookAgain{200};
+constexpr std::chrono::milliseconds kKnock{500};
+
+}  // namespace
 
 Result<Bytes> Scheduler::Core::back_server(std::uint64_t peer, bootstrap::Decoder& in) {
   const auto index = in.u32();
@@ -57,21 +65,43 @@ void Scheduler::Core::away_again(std::uint64_t peer) {
 
 void Scheduler::Core::tick() {
   if (!back_by_ || failure_) return;
-  if (!keep()) return;  // from now on the state is this scheduler's
   const bool late = back_by_->expired();
-  const bool servers = std::any_of(servers_.begin(), servers_.end(), [](const ServerAt& server) {
-    return server.alive && is_away(server.peer);
-  });
-  if (servers && !late) return;
-  if (servers_away_) go_on();
-  if (failure_) return;
-  const bool workers = std::any_of(workers_.begin(), workers_.end(), [](const WorkerAt& worker) {
-    return worker.state == State::kThere && is_away(worker.peer);
-  });
-  if (workers && !late) return;
-  back_by_.reset();
-  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
-    if (workers_[rank].state == State::kThere && is_away(workers_[rank].peer)) take_out(rank, true);
+  if (!late && !look_again_.expired()) return;
+  look_again_ = Deadline::after(kLookAgain);
+  if (!keep()) return;  // from now on the state is this scheduler's
+  if (servers_away_) {
+    if (!late) miss_servers();
+    const bool all = std::none_of(servers_.begin(), servers_.end(), [](const ServerAt& server) {
+      return server.alive && is_away(server.peer);
+    });
+    if (!all && !late && !failure_) return;
+    go_on();
+  }
+  if (!failure_) miss_workers(late);
+}
+
+// Where nobody listens any more there is no server that could come back.
+void Scheduler::Core::miss_servers() {
+  for (std::uint32_t index = 0; index < servers_.size(); ++index) {
+    if (!servers_[index].alive || !is_away(servers_[index].peer)) continue;
+    const auto client =
+        RpcClient::connect(*asking_, servers_[index].place.control, Deadline::after(kKnock));
+    if (!client && client.error().os_code() == ECONNREFUSED) server_gone(index);
+  }
+}
+
+// Those whose channel to a server has ended, or all.
+void Scheduler::Core::miss_workers(bool all) {
+  bool away = false;
+  const auto ended = tell_known();
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    if (workers_[rank].state != State::kThere || !is_away(workers_[rank].peer)) continue;
+    if (all || ended.contains(rank))
+      take_out(rank, true);
+    else
+      away = true;
+  }
+  if (!away) back_by_.reset();
   (void)keep();
 }
 
@@ -81,7 +111,7 @@ void Scheduler::Core::go_on() {
   servers_away_ = false;
   for (std::uint32_t index = 0; index < servers_.size(); ++index)
     if (is_away(servers_[index].peer)) server_gone(index);
-  tell_known();
+  (void)tell_known();
   if (job_.replicas > 1) tell_view();
   if (verdict_ && verdict_->known)
     tell_verdict();
@@ -97,12 +127,20 @@ void Scheduler::Core::go_on() {
   end_if_over();
 }
 
-void Scheduler::Core::tell_known() {
+// Whose channels have ended, somewhere.
+std::set<std::uint32_t> Scheduler::Core::tell_known() {
   Bytes known;
   bootstrap::Encoder out(known);
   for (const auto& [name, tensor] : tensors_) out.u32(tensor.info.id);
-  for (auto& server : servers_)
-    if (server.alive) (void)ask_server(server, Ask::kKnown, known);
+  std::set<std::uint32_t> ended;
+  for (auto& server : servers_) {
+    if (!server.alive) continue;
+    const auto answer = ask_server(server, Ask::kKnown, known);
+    if (!answer) continue;
+    bootstrap::Decoder in(*answer);
+    while (in.remaining() > 0 && in.ok()) ended.insert(in.u32());
+  }
+  return ended;
 }
 
 }  // namespace ferry::ps

@@ -140,7 +140,11 @@ Result<Bytes> Server::Core::drop_unknown(bootstrap::Decoder& in) {
   for (const auto& [id, parts] : tensors_)
     if (!known.contains(id)) others.push_back(id);
   for (const auto id : others) drop_tensor(id);
-  return Bytes();
+  Bytes ended;
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+    if (workers_[rank].channel != nullptr && !workers_[rank].channel->alive())
+      bootstrap::Encoder(ended).u32(rank);
+  return ended;
 }
 
 Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {

@@ -41,10 +41,7 @@ class RestartedJob {
     EXPECT_EQ(scheduler_->wait(), 128 + SIGKILL);
     scheduler_.reset();
   }
-  void restart_scheduler(Nanos away) {
-    scheduling_.away = away;
-    scheduler_.emplace(scheduling_.start());
-  }
+  void restart_scheduler() { scheduler_.emplace(scheduling_.start()); }
   Process& worker(std::size_t rank) { return workers_[rank]; }
   Process& server(std::size_t index) { return servers_[index]; }
 
@@ -79,7 +76,7 @@ TEST_P(SchedulerRestart, TrainingGoesOnAsIfNothingHadBeen) {
   RestartedJob job(GetParam(), 2, 1, "paused");
   job.kill_scheduler();
   job.worker(1).signal(SIGCONT);
-  job.restart_scheduler(30s);
+  job.restart_scheduler();
   job.expect_end({}, {});
 }
 
@@ -87,7 +84,7 @@ TEST_P(SchedulerRestart, AWorkerDiesMeanwhile) {
   RestartedJob job(GetParam(), 2, 1, "stopped");
   job.kill_scheduler();
   job.worker(1).signal(SIGKILL);
-  job.restart_scheduler(3s);
+  job.restart_scheduler();
   job.expect_end(1, {});
 }
 
@@ -96,7 +93,7 @@ TEST_P(SchedulerRestart, AServerDiesMeanwhile) {
   job.kill_scheduler();
   job.server(1).signal(SIGKILL);
   job.worker(1).signal(SIGCONT);
-  job.restart_scheduler(3s);
+  job.restart_scheduler();
   job.expect_end({}, 1);
 }
 
@@ -210,14 +207,13 @@ TEST_F(StateTest, ASchedulerThatDoesNotComeBack) {
       << ended.error().message();
 }
 
-// Nobody answers to a server that did not come back: the job ends, and so says its state.
+// Nobody listens where the server was: the job ends, and so says its state.
 TEST_F(StateTest, AServerThatDoesNotComeBack) {
   open();
   std::optional<Server> server(this->server());
   std::optional<Worker> first(worker(0));
   scheduler_.reset();
   server.reset();
-  scheduling_.away = 500ms;
   open();
   EXPECT_EQ(code_of(first->barrier(soon())), Code::kAborted);
   EXPECT_EQ(code_of(scheduler_->wait(soon())), Code::kAborted);
