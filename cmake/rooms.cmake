@@ -74,7 +74,8 @@ function(ferry_ps_library)
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
   add_library(tensorferry_ps STATIC ${sources})
   ferry_public(tensorferry_ps ps ${FERRY_PS_ROOMS})
-  target_link_libraries(tensorferry_ps PUBLIC tensorferry_math)
+  target_link_libraries(tensorferry_ps PUBLIC tensorferry_math
+    PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   ferry_loop_flags(tensorferry_ps)
 endfunction()
 

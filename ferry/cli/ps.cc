@@ -32,6 +32,8 @@ struct PsFlags {
   std::string block = "256K";
   std::string memory;
   std::string restore;
+  std::string state;
+  double away = 30;
   std::string json;
   double patience = 60;
   bool pslite = false;
@@ -72,7 +74,12 @@ Result<int> wait_for_end(Role& role) {
 Result<int> run_scheduler(const PsFlags& flags) {
   const auto job = FERRY_TRY(job_of(flags));
   const auto device = FERRY_TRY(device_of(flags));
-  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, device, flags.restore}));
+  auto scheduler =
+      FERRY_TRY(ps::Scheduler::open({.job = job,
+                                     .device = device,
+                                     .restore = flags.restore,
+                                     .state = flags.state,
+                                     .away = Nanos(static_cast<std::int64_t>(flags.away * 1e9))}));
   fmt::print("scheduler at {}\n", scheduler.endpoint());
   std::fflush(stdout);
   auto code = wait_for_end(scheduler);
@@ -137,6 +144,9 @@ Result<std::pair<std::uint32_t, std::uint32_t>> counts_of(const std::string& tex
 Result<int> run_local(const PsFlags& flags) {
   if (flags.program.empty())
     return fail(Code::kInvalidArgument, "--local needs a program: ferry ps --local 2x4 -- PROGRAM");
+  if (!flags.state.empty())
+    return fail(Code::kInvalidArgument,
+                "--state is for --role scheduler: a job of --local ends with its scheduler");
   const auto [servers, workers] = FERRY_TRY(counts_of(flags.local));
   PsLocal local{.job = FERRY_TRY(job_of(flags)),
                 .device = {},
@@ -191,6 +201,14 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();
   command.add_option("--restore", flags.restore, "Begin with the newest snapshot of this folder");
+  command.add_option("--state", flags.state,
+                     "Keep what the scheduler knows here, so that it can be started again: a file, "
+                     "a folder, or etcd://HOST:PORT/KEY");
+  command
+      .add_option("--away", flags.away,
+                  "--state: seconds that servers and workers wait for the scheduler to be back")
+      ->check(seconds_between(0.1, 86400))
+      ->capture_default_str();
   command
       .add_option("--replicas", flags.job.replicas,
                   "Servers that have each block: with 2 the job goes on when one dies")

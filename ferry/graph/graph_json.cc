@@ -2,7 +2,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ferry/graph/base64_internal.h"
+#include "ferry/base/base64.h"
 #include "ferry/graph/graph_json_internal.h"
 
 namespace ferry::graph {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ferry/graph/base64_internal.h"
+#include "ferry/base/base64.h"
 #include "ferry/graph/functions.h"
 #include "ferry/graph/gradient.h"
 #include "ferry/graph/optimizer.h"

@@ -20,6 +20,7 @@ void put(bootstrap::Encoder& out, const JobOptions& job) {
   out.u32(job.servers).u32(job.workers).u8(static_cast<std::uint8_t>(job.consistency));
   out.u64(job.staleness).u8(job.mean ? 1 : 0).u64(job.block_bytes);
   out.u32(job.pool_blocks).u32(job.most_dead).u32(job.replicas).u32(job.start_with);
+  out.u32(job.scheduler_away_ms);
 }
 
 Result<JobOptions> get_job(bootstrap::Decoder& in) {
@@ -34,6 +35,7 @@ Result<JobOptions> get_job(bootstrap::Decoder& in) {
   job.most_dead = in.u32();
   job.replicas = in.u32();
   job.start_with = in.u32();
+  job.scheduler_away_ms = in.u32();
   FERRY_TRY(check_job(job));
   return job;
 }
@@ -119,6 +121,7 @@ void put(bootstrap::Encoder& out, const Welcome& welcome) {
   put(out, welcome.job);
   out.u32(static_cast<std::uint32_t>(welcome.servers.size()));
   for (const auto& server : welcome.servers) put(out, server);
+  out.u64(welcome.token);
 }
 
 Result<Welcome> get_welcome(bootstrap::Decoder& in) {
@@ -128,6 +131,7 @@ Result<Welcome> get_welcome(bootstrap::Decoder& in) {
   const auto servers = in.u32();
   for (std::uint32_t each = 0; each < servers && in.ok(); ++each)
     welcome.servers.push_back(FERRY_TRY(get_server(in)));
+  welcome.token = in.u64();
   return welcome;
 }
 

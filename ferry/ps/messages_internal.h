@@ -19,11 +19,12 @@ using Bytes = std::vector<std::byte>;
 
 enum class Ask : std::uint32_t {
   // of the scheduler
-  kJoinServer = 1,  // ServerPlace -> index (4), first shard (4), in another's place (1), JobOptions
+  // ServerPlace -> index (4), first shard (4), in another's place (1), JobOptions, token (8)
+  kJoinServer = 1,
   kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
   kInit = 3,  // name, spec, update -> created (1), view (8), TensorInfo; unless created, once there
   kFind = 4,  // name -> created (1): 0, view (8), TensorInfo; once it is there
-  kBarrier = 5,      // -> nothing, once every worker has asked
+  kBarrier = 5,      // how many of its barriers this is (8) -> nothing, once every worker has asked
   kMembers = 6,      // -> ranks
   kLeave = 7,        // -> nothing
   kServerReady = 8,  // -> nothing
@@ -31,8 +32,11 @@ enum class Ask : std::uint32_t {
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   kView = 12,        // -> JobView
-  kCaughtUp = 14,    // whether the newcomer has its copies (1) -> nothing
   kEnter = 13,  // attached to all servers -> the last step that it is not part of (8), attempt (4)
+  kCaughtUp = 14,  // whether the newcomer has its copies (1) -> nothing
+  // To a scheduler that was started again, from those who knew the one before.
+  kBackServer = 15,  // index (4), token (8) -> nothing
+  kBackWorker = 16,  // rank (4), token (8) -> nothing
   // of a server
   kCreate = 32,   // TensorInfo -> nothing
   kDrop = 33,     // id (4) -> nothing
@@ -47,10 +51,13 @@ enum class Ask : std::uint32_t {
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kMoved = 43,    // JobView -> nothing
   kHold = 44,     // no step is applied until kAdmit -> clock (8), the largest
-  kImage = 46,    // shard of the job (4), tensor (4), section (4), offset (8) -> bytes, a piece
-                  // of them; tensor 0: what there is. kNotFound: not yet
-  kCatchUp = 47,  // control endpoints of the servers before and after it -> nothing
   kAdmit = 45,    // rank (4; all ones: nobody), the last step it is not part of (8) -> nothing
+  // shard of the job (4), tensor (4), section (4), offset (8) -> bytes, a piece of them; tensor 0:
+  // what there is. kNotFound: not yet
+  kImage = 46,
+  kCatchUp = 47,  // control endpoints of the servers before and after it -> nothing
+  // ids of all tensors (4 each): there are no others -> ranks whose data channel has ended (4 each)
+  kKnown = 48,
 };
 
 // Part of a tensor on one shard. Shards are counted over all servers.
@@ -80,6 +87,7 @@ struct Welcome {
   std::uint32_t rank = 0;
   JobOptions job;
   std::vector<ServerPlace> servers;
+  std::uint64_t token = 0;  // shows that a worker that comes back is this one
 };
 
 struct ShardPlace {

@@ -27,6 +27,9 @@ struct JobOptions {
   // Servers that have each block: 1, or 2, so that the job goes on when a server dies. With 2, all
   // servers have the same number of shards.
   std::uint32_t replicas = 1;
+  // How long servers and workers wait for a scheduler that is gone to come back; 0: not at all. A
+  // scheduler says so itself, by whether it keeps a state.
+  std::uint32_t scheduler_away_ms = 0;
 };
 
 }  // namespace ferry::ps

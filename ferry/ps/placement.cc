@@ -36,6 +36,10 @@ std::vector<Run> Placement::place(std::uint64_t bytes, std::uint64_t block_bytes
   return runs;
 }
 
+void Placement::count_in(const std::vector<Run>& runs) {
+  for (const auto& run : runs) loads_[run.shard] += run.bytes;
+}
+
 void Placement::take_back(const std::vector<Run>& runs) {
   for (const auto& run : runs) loads_[run.shard] -= run.bytes;
 }

@@ -16,6 +16,8 @@ class Placement {
   static std::uint64_t block_bytes(const tensor::Spec& spec, std::uint64_t most);
   // Each block goes to the shard with the fewest bytes; the blocks of a shard become one run.
   std::vector<Run> place(std::uint64_t bytes, std::uint64_t block_bytes);
+  // Runs that were placed before.
+  void count_in(const std::vector<Run>& runs);
   void take_back(const std::vector<Run>& runs);
   const std::vector<std::uint64_t>& loads() const { return loads_; }
 

@@ -47,21 +47,25 @@ Result<std::unique_ptr<RpcClient>> RpcClient::connect(fabric::Device& device,
   return client;
 }
 
-Result<std::optional<Bytes>> RpcClient::answer_to(std::uint64_t id,
-                                                  const transfer::Message& message) {
+Result<std::optional<Result<Bytes>>> RpcClient::answer_to(std::uint64_t id,
+                                                          const transfer::Message& message) {
   const auto bytes = flat(message);
   bootstrap::Decoder in(bytes);
   const auto got = in.u64();
   const auto code = in.u8();
   const auto rest = in.raw(in.remaining());
   FERRY_TRY(in.finish("an answer"));
-  if (got != id) return std::optional<Bytes>();
-  if (code == 0) return std::optional(Bytes(rest.begin(), rest.end()));
+  if (got != id) return std::optional<Result<Bytes>>();
+  if (code == 0) return std::optional<Result<Bytes>>(Bytes(rest.begin(), rest.end()));
   const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
-  return fail(static_cast<Code>(code), "{}", text);
+  return std::optional<Result<Bytes>>(fail(static_cast<Code>(code), "{}", text));
 }
 
 Result<Bytes> RpcClient::call(Ask what, const Bytes& body, Deadline deadline) {
+  return FERRY_TRY(ask(what, body, deadline));
+}
+
+Result<Result<Bytes>> RpcClient::ask(Ask what, const Bytes& body, Deadline deadline) {
   LockGuard<Mutex> guard(lock_);
   const auto id = ++last_id_;
   Bytes question;
@@ -96,7 +100,11 @@ void RpcServer::arrived(const std::shared_ptr<Peer>& from, transfer::Message mes
   Question question{.peer = from->id, .id = in.u64()};
   question.what = static_cast<Ask>(in.u32());
   if (!in.ok()) return reply(question, fail(Code::kInvalidArgument, "a question that is none"));
-  auto answer = handler_.asked(question, in);
+  handle(question, in);
+}
+
+void RpcServer::handle(const Question& question, bootstrap::Decoder& body) {
+  auto answer = handler_.asked(question, body);
   if (!answer) return reply(question, tl::unexpected<Error>(answer.error()));
   if (*answer) reply(question, **answer);
 }
@@ -104,6 +112,12 @@ void RpcServer::arrived(const std::shared_ptr<Peer>& from, transfer::Message mes
 void RpcServer::reply(const Question& question, const Result<Bytes>& answer) {
   const auto peer = peers_.find(question.peer);
   if (peer == peers_.end()) return;
+  if (const auto well = handler_.about_to_answer(); !well && answer)
+    return send(*peer->second, question, tl::unexpected<Error>(well.error()));
+  send(*peer->second, question, answer);
+}
+
+void RpcServer::send(Peer& peer, const Question& question, const Result<Bytes>& answer) {
   Bytes bytes;
   bootstrap::Encoder out(bytes);
   out.u64(question.id).u8(answer ? 0 : static_cast<std::uint8_t>(answer.error().code()));
@@ -113,7 +127,7 @@ void RpcServer::reply(const Question& question, const Result<Bytes>& answer) {
     out.raw(std::as_bytes(std::span(answer.error().message()))
                 .first(std::min(answer.error().message().size(), kText)));
   // A peer that does not take its answer is found to be gone by the next look at it.
-  (void)peer->second->box->send_and_wait(bytes, Deadline::after(kAnswer));
+  (void)peer.box->send_and_wait(bytes, Deadline::after(kAnswer));
 }
 
 }  // namespace ferry::ps

@@ -24,11 +24,14 @@ class RpcClient {
   // What the peer answered, or the error it named. kUnavailable if it is gone. An answer that comes
   // after the deadline is thrown away.
   Result<Bytes> call(Ask what, const Bytes& body, Deadline deadline);
+  // The same, and tells what the peer answered from a failure to ask it.
+  Result<Result<Bytes>> ask(Ask what, const Bytes& body, Deadline deadline);
   bool alive() const { return channel_.alive(); }
 
  private:
   explicit RpcClient(fabric::Channel channel) : channel_(std::move(channel)) {}
-  Result<std::optional<Bytes>> answer_to(std::uint64_t id, const transfer::Message& message);
+  static Result<std::optional<Result<Bytes>>> answer_to(std::uint64_t id,
+                                                        const transfer::Message& message);
 
   fabric::Channel channel_;
   std::optional<transfer::MailRoom> room_;
@@ -53,6 +56,8 @@ class RpcServer final : transfer::MailHub::Handler {
     virtual Result<std::optional<Bytes>> asked(const Question& question,
                                                bootstrap::Decoder& body) = 0;
     virtual void gone(std::uint64_t peer) = 0;
+    // Before any answer goes out; what goes wrong here is the answer.
+    virtual Status about_to_answer() { return {}; }
     virtual void tick() {}  // every few milliseconds, and after each question
 
    protected:
@@ -64,7 +69,8 @@ class RpcServer final : transfer::MailHub::Handler {
                      std::unique_ptr<RpcServer>& server);
 
   std::string endpoint() const { return device_.endpoint(); }
-  // Only from the handler's calls.
+  // Asks the handler, now or again. This and reply() only from the handler's calls.
+  void handle(const Question& question, bootstrap::Decoder& body);
   void reply(const Question& question, const Result<Bytes>& answer);
 
  private:
@@ -74,6 +80,7 @@ class RpcServer final : transfer::MailHub::Handler {
   void arrived(const std::shared_ptr<Peer>& from, transfer::Message message) override;
   void gone(std::uint64_t peer) override;
   void tick() override { handler_.tick(); }
+  static void send(Peer& peer, const Question& question, const Result<Bytes>& answer);
 
   fabric::Device device_;
   Handler& handler_;

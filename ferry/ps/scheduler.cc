@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
+#include "ferry/bootstrap/endpoint.h"
 #include "ferry/ps/scheduler_core_internal.h"
 
 namespace ferry::ps {
@@ -26,14 +27,15 @@ Result<std::unique_ptr<Scheduler::Core>> Scheduler::Core::open(SchedulerOptions 
   core->workers_.resize(core->job_.workers);
   for (std::uint32_t rank = 0; rank < core->job_.workers; ++rank)
     if (!starts(core->job_, rank)) core->workers_[rank] = {.state = State::kOut, .member = false};
+  if (!core->options_.state.empty()) FERRY_TRY(core->open_store());
   auto control = control_options(core->options_.device);
   core->asking_.emplace(FERRY_TRY(fabric::Device::open(control)));
   control.listen = core->options_.device.listen;
+  const auto listen = FERRY_TRY(bootstrap::Endpoint::parse(control.listen));
+  if (!core->endpoint_.empty() && listen.port == 0) control.listen = core->endpoint_;
   FERRY_TRY(RpcServer::open(control, *core, core->control_));
   return core;
 }
-
-Scheduler::Core::~Core() { control_.reset(); }
 
 SchedulerStats Scheduler::Core::stats() {
   LockGuard<Mutex> guard(lock_);
@@ -53,6 +55,8 @@ void Scheduler::Core::count() {
 }
 
 Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Bytes& body) {
+  if (server.client == nullptr)
+    return fail(Code::kUnavailable, "the server at {} is not back yet", server.place.control);
   return server.client->call(what, body, Deadline::after(kServerAnswers));
 }
 
@@ -69,6 +73,8 @@ Status Scheduler::Core::ask_servers(Ask what, const Bytes& body, Nanos patience)
 
 // What the dead worker has ended somewhere counts everywhere; the rest counts nowhere.
 void Scheduler::Core::settle(std::uint32_t rank) {
+  verdict_ = Verdict{.rank = rank};
+  if (!keep()) return;
   Bytes who;
   bootstrap::Encoder(who).u32(rank);
   std::uint64_t through = 0;
@@ -86,19 +92,27 @@ void Scheduler::Core::settle(std::uint32_t rank) {
     through = std::max(through, in.u64());
     folded = std::max(folded, in.u64());
   }
+  verdict_ = Verdict{rank, true, through, folded > through ? ++last_attempt_ : 0};
+  // If some were told and others not, the next scheduler must say the same.
+  if (keep()) tell_verdict();
+}
+
+void Scheduler::Core::tell_verdict() {
   Bytes verdict;
-  bootstrap::Encoder(verdict).u32(rank).u64(through).u32(folded > through ? ++last_attempt_ : 0);
+  bootstrap::Encoder(verdict).u32(verdict_->rank).u64(verdict_->through).u32(verdict_->attempt);
   for (auto& server : servers_) {
     if (!server.alive) continue;
     const auto answer = ask_server(server, Ask::kSettle, verdict);
     if (!answer)
       logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
   }
+  verdict_.reset();
 }
 
 void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   workers_[rank].state = State::kOut;
   workers_[rank].member = false;
+  workers_[rank].left = !died;
   ++(died ? dead_ : left_);
   if (died) {
     logger().warn("worker {} is gone; {} of {} have died", rank, dead_, job_.workers);
@@ -113,16 +127,22 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
               0, __FILE__, __LINE__));
   forget_tensors_of(workers_[rank].peer);
   look_at_barrier();
+  count();
+  end_if_over();
+}
+
+void Scheduler::Core::end_if_over() {
   const bool over = std::all_of(workers_.begin(), workers_.end(),
                                 [](const auto& worker) { return worker.state == State::kOut; });
-  count();
   if (!over) return;
   Bytes well;
   bootstrap::Encoder(well).u8(0);
   if (!failure_)
     for (auto& server : servers_)
       if (server.alive) (void)ask_server(server, Ask::kStop, well);
+  over_ = true;
   dismiss(Error(Code::kUnavailable, "the job is over", 0, __FILE__, __LINE__));
+  (void)keep();
   end_.set({});
 }
 
@@ -138,6 +158,7 @@ void Scheduler::Core::fail_job(const Error& cause) {
   if (failure_) return;
   failure_ = cause;
   logger().error("{}", cause.message());
+  (void)keep();
   Bytes badly;
   bootstrap::Encoder(badly).u8(1);
   for (auto& server : servers_)
@@ -150,12 +171,15 @@ void Scheduler::Core::fail_job(const Error& cause) {
 }
 
 void Scheduler::Core::gone(std::uint64_t peer) {
+  std::erase_if(held_, [&](const Held& each) { return each.question.peer == peer; });
+  if (servers_away_) return away_again(peer);
   std::erase_if(joining_, [&](const Waiting& each) { return each.question.peer == peer; });
   std::erase_if(standby_, [&](const Standby& each) { return each.question.peer == peer; });
   std::erase_if(entering_, [&](const auto& question) { return question.peer == peer; });
-  if (const auto rank = rank_of(peer)) return take_out(*rank, true);
+  if (const auto rank = rank_of(peer)) take_out(*rank, true);
   for (std::uint32_t index = 0; index < servers_.size(); ++index)
     if (servers_[index].peer == peer) server_gone(index);
+  (void)keep();
 }
 
 void Scheduler::Core::server_gone(std::uint32_t index) {
@@ -184,7 +208,8 @@ void Scheduler::Core::go_without(std::uint32_t index) {
   ++view_.number;
   logger().warn("server {} at {} is gone; server {} goes on with its blocks", index,
                 servers_[index].place.data, second_of(job_, index));
-  tell_view();
+  // The next scheduler must know what anybody was told.
+  if (keep()) tell_view();
   count();
 }
 

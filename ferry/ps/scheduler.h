@@ -17,6 +17,14 @@ struct SchedulerOptions {
   // The job begins with the newest whole snapshot of this folder, if there is one. The number of
   // servers may be another. Workers and servers see the same files.
   std::string restore{};
+  // Where the scheduler keeps what it knows, so that another one can go on after its end: a file, a
+  // folder, or etcd://HOST:PORT/KEY. Empty: nowhere, and the job ends with it. What is kept there
+  // of a job that goes on is where this one begins; it listens where the one before did, unless
+  // `device` names a port.
+  std::string state{};
+  // With a state: how long a scheduler may be away, and how long one that is back waits for those
+  // who were there. Scaled by the device's patience.
+  Nanos away = std::chrono::seconds(30);
 };
 
 struct SchedulerStats {

@@ -6,13 +6,35 @@
 // What servers and workers ask of the scheduler. All of it runs on the thread of its RpcServer.
 
 namespace ferry::ps {
+namespace {
+
+// To the worker that is to bring the first values.
+Bytes made(const TensorInfo& info, std::uint64_t view) {
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u8(1).u64(view);
+  put(out, info);
+  return answer;
+}
+
+}  // namespace
 
 Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& question,
                                                     bootstrap::Decoder& body) {
   if (failure_ && question.what != Ask::kLeave) return tl::unexpected<Error>(*failure_);
+  const bool back = question.what == Ask::kBackServer || question.what == Ask::kBackWorker;
+  if (servers_away_ && !back) {
+    const auto rest = body.raw(body.remaining());
+    held_.push_back({question, Bytes(rest.begin(), rest.end())});
+    return std::optional<Bytes>();
+  }
   const bool joins = question.what == Ask::kJoinServer || question.what == Ask::kJoinWorker;
   if (joins && end_.is_set()) return fail(Code::kUnavailable, "the job is over");
   switch (question.what) {
+    case Ask::kBackServer:
+      return FERRY_TRY(back_server(question.peer, body));
+    case Ask::kBackWorker:
+      return FERRY_TRY(back_worker(question.peer, body));
     case Ask::kJoinServer:
       return join_server(question, body);
     case Ask::kServerReady:
@@ -34,7 +56,7 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
     case Ask::kSnapshot:
       return FERRY_TRY(snapshot(body));
     case Ask::kBarrier:
-      return barrier(question);
+      return barrier(question, body);
     case Ask::kView: {
       // A worker that was believed to be dead learns it here.
       FERRY_TRY(rank_of(question.peer));
@@ -47,6 +69,9 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       return FERRY_TRY(members());
     case Ask::kLeave: {
       const auto rank = FERRY_TRY(rank_of(question.peer));
+      workers_[rank].state = State::kOut;
+      workers_[rank].left = true;
+      verdict_ = Verdict{.rank = rank};
       control_->reply(question, Bytes());
       take_out(rank, false);
       return std::optional<Bytes>();
@@ -70,7 +95,7 @@ Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
   }
   for (auto& server : servers_)
     if (server.peer == peer) server.ready = true;
-  if (all_ready()) {
+  if (all_ready() && !placement_) {
     std::size_t shards = 0;
     for (const auto& server : servers_) shards += server.place.shards;
     placement_.emplace(shards);
@@ -114,9 +139,10 @@ Result<Bytes> Scheduler::Core::welcome(std::uint64_t peer, std::uint32_t wanted)
   Welcome answer;
   answer.rank = FERRY_TRY(choose_rank(wanted));
   answer.job = job_;
+  answer.token = FERRY_TRY(random_token());
   for (const auto& server : servers_) answer.servers.push_back(server.place);
-  workers_[answer.rank].peer = peer;
-  workers_[answer.rank].state = State::kThere;
+  auto& worker = workers_[answer.rank];
+  worker = {.peer = peer, .state = State::kThere, .member = worker.member, .token = answer.token};
   count();
   Bytes bytes;
   bootstrap::Encoder out(bytes);
@@ -132,15 +158,18 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
     entering_.push_back(question);
     return std::optional<Bytes>();
   }
-  std::uint64_t since = 0;
-  if (!workers_[rank].member) {
+  auto& worker = workers_[rank];
+  if (!worker.member) {
     const auto held = hold();
-    workers_[rank].member = held.has_value();
-    release(held ? rank : kNobody, held.value_or(0));
-    since = FERRY_TRY(held);
+    if (held) admission_ = Admission{rank, worker.since = *held};
+    // If some were told and others not, the next scheduler must say the same.
+    worker.member = held && keep();
+    release(admission_.value_or(Admission()));
+    admission_.reset();
+    FERRY_TRY(held);
   }
   Bytes answer;
-  bootstrap::Encoder(answer).u64(since).u32(last_attempt_);
+  bootstrap::Encoder(answer).u64(worker.since).u32(last_attempt_);
   return answer;
 }
 
@@ -161,9 +190,9 @@ Result<std::uint64_t> Scheduler::Core::hold() {
   return clock;
 }
 
-void Scheduler::Core::release(std::uint32_t rank, std::uint64_t since) {
+void Scheduler::Core::release(const Admission& admission) {
   Bytes who;
-  bootstrap::Encoder(who).u32(rank).u64(since);
+  bootstrap::Encoder(who).u32(admission.rank).u64(admission.since);
   for (auto& server : servers_)
     if (server.alive) (void)ask_server(server, Ask::kAdmit, who);
 }
@@ -184,11 +213,13 @@ Result<std::optional<Bytes>> Scheduler::Core::init(const RpcServer::Question& qu
   const auto found = tensors_.find(info.name);
   if (found == tensors_.end()) return create(question, std::move(info));
   const auto& there = found->second.info;
+  // Its answer was lost with the scheduler before this one.
+  const bool again = !found->second.there && found->second.creator == question.peer;
   if (there.spec != info.spec || there.update != info.update)
     return fail(Code::kAlreadyExists, "tensor '{}' is {} with {}, and not {} with {}", info.name,
                 there.spec.to_string(), there.update.to_string(), info.spec.to_string(),
                 info.update.to_string());
-  return show(question, found->second);
+  return again ? made(there, view_.number) : show(question, found->second);
 }
 
 std::optional<Bytes> Scheduler::Core::show(const RpcServer::Question& question, TensorAt& tensor) {
@@ -217,10 +248,7 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
     drop(info);
     return tl::unexpected<Error>(made.error());
   }
-  Bytes answer;
-  bootstrap::Encoder out(answer);
-  out.u8(1).u64(view_.number);
-  put(out, info);
+  auto answer = made(info, view_.number);
   const auto name = info.name;
   tensors_.emplace(name, TensorAt{std::move(info), question.peer});
   count();
@@ -275,8 +303,15 @@ Result<std::optional<Bytes>> Scheduler::Core::find(const RpcServer::Question& qu
   return show(question, found->second);
 }
 
-Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question& question) {
-  barrier_[FERRY_TRY(rank_of(question.peer))] = question;
+Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question& question,
+                                                      bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(rank_of(question.peer));
+  const auto number = in.u64();
+  FERRY_TRY(in.finish("a barrier"));
+  // Its answer was lost with the scheduler before this one.
+  if (number == workers_[rank].barriers) return std::optional<Bytes>(std::in_place);
+  workers_[rank].barrier = number;
+  barrier_[rank] = question;
   look_at_barrier();
   return std::optional<Bytes>();
 }
@@ -285,6 +320,7 @@ Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question&
 void Scheduler::Core::look_at_barrier() {
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
     if (workers_[rank].state != State::kOut && !barrier_.contains(rank)) return;
+  for (const auto& [rank, question] : barrier_) workers_[rank].barriers = workers_[rank].barrier;
   for (const auto& [rank, question] : std::exchange(barrier_, {}))
     control_->reply(question, Bytes());
 }

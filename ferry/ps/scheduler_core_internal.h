@@ -4,18 +4,19 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "ferry/ps/job_end_internal.h"
 #include "ferry/ps/placement_internal.h"
 #include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/scheduler.h"
+#include "ferry/ps/store_internal.h"
 
 namespace ferry::ps {
 
 class Scheduler::Core final : public RpcServer::Handler {
  public:
   static Result<std::unique_ptr<Core>> open(SchedulerOptions options);
-  ~Core();
 
   std::string endpoint() const { return control_->endpoint(); }
   Status wait(Deadline deadline) { return end_.wait(deadline); }
@@ -24,6 +25,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
                                      bootstrap::Decoder& body) override;
   void gone(std::uint64_t peer) override;
+  Status about_to_answer() override { return keep(); }
   void tick() override;
 
  private:
@@ -33,18 +35,37 @@ class Scheduler::Core final : public RpcServer::Handler {
     std::unique_ptr<RpcClient> client{};
     bool ready = false;
     bool alive = true;
+    std::uint64_t token = 0;  // shows that a server that comes back is this one
   };
+  static constexpr std::uint32_t kNobody = ~0U;
   enum class State : std::uint8_t { kExpected, kThere, kOut };
   struct WorkerAt {
     std::uint64_t peer = 0;
     State state = State::kExpected;
-    bool member = true;  // steps wait for it
+    bool member = true;       // steps wait for it
+    std::uint64_t since = 0;  // the last step that it is not part of
+    std::uint64_t token = 0;
+    bool left = false;           // it said so
+    std::uint64_t barrier = 0;   // the last one it has asked for
+    std::uint64_t barriers = 0;  // the last one it was let through
+  };
+  // What servers are told of a worker that enters.
+  struct Admission {
+    std::uint32_t rank = kNobody;
+    std::uint64_t since = 0;
+  };
+  // What servers are told of a worker that is out.
+  struct Verdict {
+    std::uint32_t rank = 0;
+    bool known = false;  // else servers are to be asked first
+    std::uint64_t through = 0;
+    std::uint32_t attempt = 0;
   };
   static constexpr std::chrono::seconds kServerAnswers{10};
-  static constexpr std::uint32_t kNobody = ~0U;
   Core() = default;
   Result<std::optional<Bytes>> join_server(const RpcServer::Question& question,
                                            bootstrap::Decoder& in);
+  static Result<std::uint64_t> random_token();
   Bytes answer_server(std::uint32_t index, bool newcomer) const;
   void fill_place();
   void bring_up();
@@ -59,7 +80,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<std::optional<Bytes>> enter(const RpcServer::Question& question);
   // The last step that was begun anywhere; no shard goes on until release().
   Result<std::uint64_t> hold();
-  void release(std::uint32_t rank, std::uint64_t since);
+  void release(const Admission& admission);
   struct TensorAt {
     TensorInfo info;
     std::uint64_t creator = 0;  // the peer that brings its first values
@@ -75,14 +96,16 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<Bytes> snapshot(bootstrap::Decoder& in);
   Status restore();
   void drop(const TensorInfo& info);
-  Result<std::optional<Bytes>> barrier(const RpcServer::Question& question);
+  Result<std::optional<Bytes>> barrier(const RpcServer::Question& question, bootstrap::Decoder& in);
   Result<Bytes> members() const;
   Result<Bytes> names() const;
   Result<std::uint32_t> rank_of(std::uint64_t peer) const;
   bool all_ready() const;
   void look_at_barrier();
   void settle(std::uint32_t rank);
+  void tell_verdict();
   void take_out(std::uint32_t rank, bool died);
+  void end_if_over();
   void fail_job(const Error& cause);
   void dismiss(const Error& cause);
   void server_gone(std::uint32_t index);
@@ -90,6 +113,31 @@ class Scheduler::Core final : public RpcServer::Handler {
   // To the servers that are left, and so to the workers.
   void tell_view();
   void count();
+
+  // What stands for the connection of one who may come back, until then.
+  static std::uint64_t away_server(std::uint32_t index) { return kAway + index; }
+  static std::uint64_t away_worker(std::uint32_t rank) { return 2 * kAway + rank; }
+  static bool is_away(std::uint64_t peer) { return peer >= kAway; }
+  static constexpr std::uint64_t kAway = std::uint64_t{1} << 62;
+
+  // The state on disk, and going on with it: scheduler_state.cc, scheduler_return.cc.
+  Status open_store();
+  Status keep();
+  Status save(const Bytes& image);
+  void put_state(Bytes& image) const;
+  Status get_state(const Bytes& image);
+  Status get_servers(bootstrap::Decoder& in);
+  Status get_workers(bootstrap::Decoder& in);
+  Status get_tensors(bootstrap::Decoder& in);
+  Result<Bytes> back_server(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> back_worker(std::uint64_t peer, bootstrap::Decoder& in);
+  void away_again(std::uint64_t peer);
+  void set_peer(WorkerAt& worker, std::uint64_t peer);
+  void look_who_is_back();
+  void go_on();
+  std::set<std::uint32_t> tell_known();
+  void miss_servers();
+  void miss_workers(bool all);
   Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
   // Every server that is there. One that dies meanwhile is left out if the job can do without it;
   // else the first failure ends it.
@@ -122,12 +170,28 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::vector<Waiting> joining_;                          // workers that came before the servers
   std::map<std::uint32_t, RpcServer::Question> barrier_;  // by rank
   std::optional<Error> failure_;
+  bool over_ = false;  // every worker has left
+
+  std::unique_ptr<Store> store_;        // null: nothing is kept
+  Bytes kept_;                          // the image that is in it
+  std::optional<Error> not_kept_;       // it could not be kept, and the job has ended
+  std::optional<Verdict> verdict_;      // that not all servers may have been told
+  std::optional<Admission> admission_;  // the same
+  std::string endpoint_;                // of the scheduler before this one; empty: there was none
+  std::optional<Deadline> back_by_{};   // those who were there may still come back
+  bool servers_away_ = false;           // some of them are servers; then questions wait
+  Deadline look_again_;                 // for those who have ended meanwhile
+  struct Held {
+    RpcServer::Question question;
+    Bytes body;
+  };
+  std::vector<Held> held_;
 
   JobEnd end_;
   Mutex lock_;
   SchedulerStats stats_ FERRY_GUARDED_BY(lock_);
   std::optional<fabric::Device> asking_;
-  std::unique_ptr<RpcServer> control_;
+  std::unique_ptr<RpcServer> control_;  // its thread stops first, and uses it until then
 };
 
 }  // namespace ferry::ps

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "ferry/base/log.h"
+#include "ferry/bootstrap/secret.h"
 #include "ferry/ps/scheduler_core_internal.h"
 
 // Servers that take the place of those that are gone: see the design note.
@@ -32,6 +34,7 @@ Result<std::optional<Bytes>> Scheduler::Core::join_server(const RpcServer::Quest
   ServerAt server{.peer = question.peer, .place = place};
   server.client = FERRY_TRY(
       RpcClient::connect(*asking_, place.control, Deadline::after(std::chrono::seconds(10))));
+  server.token = FERRY_TRY(random_token());
   servers_.push_back(std::move(server));
   count();
   return answer_server(static_cast<std::uint32_t>(servers_.size() - 1), false);
@@ -44,7 +47,14 @@ Bytes Scheduler::Core::answer_server(std::uint32_t index, bool newcomer) const {
   bootstrap::Encoder out(answer);
   out.u32(index).u32(first).u8(newcomer ? 1 : 0);
   put(out, job_);
+  out.u64(servers_[index].token);
   return answer;
+}
+
+Result<std::uint64_t> Scheduler::Core::random_token() {
+  std::array<std::byte, 8> bytes{};
+  FERRY_TRY(bootstrap::random_bytes(bytes));
+  return bootstrap::Decoder(bytes).u64();
 }
 
 void Scheduler::Core::fill_place() {
@@ -53,12 +63,15 @@ void Scheduler::Core::fill_place() {
   standby_.pop_front();
   auto client = RpcClient::connect(*asking_, place.control, Deadline::after(kServerAnswers));
   if (!client) return control_->reply(question, tl::unexpected<Error>(client.error()));
+  const auto token = random_token();
+  if (!token) return control_->reply(question, tl::unexpected<Error>(token.error()));
   coming_ = view_.gone.front();
   servers_[*coming_] = {.peer = question.peer,
                         .place = place,
                         .client = std::move(*client),
                         .ready = true,
-                        .alive = false};
+                        .alive = false,
+                        .token = *token};
   newcomer_ready_ = false;
   control_->reply(question, answer_server(*coming_, true));
 }
@@ -91,7 +104,7 @@ void Scheduler::Core::bring_up() {
     ++view_.number;
     tell_view();
   }
-  release(kNobody, 0);
+  release({});
   if (!coming_ || failure_) return;
   Bytes sources;
   bootstrap::Encoder(sources)
@@ -135,11 +148,6 @@ void Scheduler::Core::settle_view() {
     else if (*answer)
       control_->reply(question, **answer);
   }
-}
-
-void Scheduler::Core::tick() {
-  fill_place();
-  bring_up();
 }
 
 }  // namespace ferry::ps

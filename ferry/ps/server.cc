@@ -34,7 +34,7 @@ Result<std::unique_ptr<Server::Core>> Server::Core::open(ServerOptions options, 
 }
 
 Status Server::Core::join(Deadline deadline) {
-  scheduler_ = FERRY_TRY(RpcClient::connect(*asking_, options_.scheduler, deadline));
+  scheduler_ = FERRY_TRY(SchedulerLink::connect(*asking_, options_.scheduler, deadline));
   Bytes body;
   bootstrap::Encoder out(body);
   put(out, ServerPlace{control_->endpoint(), data_->endpoint(), options_.shards});
@@ -44,7 +44,11 @@ Status Server::Core::join(Deadline deadline) {
   first_shard_ = in.u32();
   const bool newcomer = in.u8() != 0;
   job_ = FERRY_TRY(get_job(in));
+  const auto token = in.u64();
   FERRY_TRY(in.finish("the scheduler's answer"));
+  Bytes who;
+  bootstrap::Encoder(who).u32(index_).u64(token);
+  scheduler_->stay(Ask::kBackServer, who, job_);
   workers_.resize(job_.workers);
   const bool alone = job_.servers == 1 && options_.shards == 1;
   for (std::uint32_t each = 0; each < options_.shards * job_.replicas; ++each)
@@ -97,20 +101,20 @@ Result<fabric::Channel*> Server::Core::channel_of(const fabric::DeviceId& device
 }
 
 void Server::Core::gone(std::uint64_t peer) {
-  if (peer == scheduler_peer_) scheduler_gone();
+  if (peer == scheduler_peer_ && joined_) scheduler_->doubt(scheduler_made_);
 }
 
 void Server::Core::tick() {
-  if (joined_ && !scheduler_->alive()) scheduler_gone();
+  if (!joined_) return;
+  if (const auto lost = scheduler_->lost(); !lost) scheduler_gone(lost.error());
 }
 
-void Server::Core::scheduler_gone() {
+void Server::Core::scheduler_gone(const Error& how) {
   if (end_.is_set()) return;
   // If only this server was cut off, or hung, the others go on with its blocks.
   if (job_.replicas > 1)
     for (auto& shard : shards_) shard->retire();
-  end_.set(fail(Code::kUnavailable, "the scheduler at {} is gone, or goes on without this server",
-                options_.scheduler));
+  end_.set(fail(Code::kUnavailable, "{}", how.message()));
 }
 
 ServerStats Server::Core::stats() {

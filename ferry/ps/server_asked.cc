@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "ferry/ps/server_core_internal.h"
 
@@ -14,6 +15,8 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
       return FERRY_TRY(create(body));
     case Ask::kDrop:
       return FERRY_TRY(drop(body));
+    case Ask::kKnown:
+      return FERRY_TRY(drop_unknown(body));
     case Ask::kAttach:
       return FERRY_TRY(attach(body));
     case Ask::kOpen:
@@ -123,13 +126,33 @@ Status Server::Core::make(const TensorInfo& info) {
 Result<Bytes> Server::Core::drop(bootstrap::Decoder& in) {
   const auto id = in.u32();
   FERRY_TRY(in.finish("a tensor to be dropped"));
+  drop_tensor(id);
+  return Bytes();
+}
+
+void Server::Core::drop_tensor(std::uint32_t id) {
   if (const auto found = tensors_.find(id); found != tensors_.end()) {
     remove(found->second);
     tensors_.erase(found);
     infos_.erase(id);
   }
   tensor_count_ = tensors_.size();
-  return Bytes();
+}
+
+// What was made for a scheduler that did not live to tell anybody.
+Result<Bytes> Server::Core::drop_unknown(bootstrap::Decoder& in) {
+  std::set<std::uint32_t> known;
+  while (in.remaining() > 0 && in.ok()) known.insert(in.u32());
+  FERRY_TRY(in.finish("the tensors of the job"));
+  std::vector<std::uint32_t> others;
+  for (const auto& [id, parts] : tensors_)
+    if (!known.contains(id)) others.push_back(id);
+  for (const auto id : others) drop_tensor(id);
+  Bytes ended;
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
+    if (workers_[rank].channel != nullptr && !workers_[rank].channel->alive())
+      bootstrap::Encoder(ended).u32(rank);
+  return ended;
 }
 
 Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
@@ -259,6 +282,7 @@ Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) 
   const auto view = FERRY_TRY(get_view(in, job_));
   FERRY_TRY(in.finish("the servers that are gone"));
   scheduler_peer_ = peer;
+  scheduler_made_ = scheduler_->made();
   first_gone_ = view.is_gone(first_of(job_, index_));
   give_images(view);
   for (auto& shard : shards_) shard->run([&] { shard->move_on(view.number); });
@@ -268,6 +292,7 @@ Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) 
 Result<Bytes> Server::Core::stop(bootstrap::Decoder& in) {
   const bool failed = in.u8() != 0;
   FERRY_TRY(in.finish("the end of the job"));
+  scheduler_->end();
   if (!failed) {
     end_.set({});
     return Bytes();

@@ -7,6 +7,7 @@
 
 #include "ferry/ps/job_end_internal.h"
 #include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/scheduler_link_internal.h"
 #include "ferry/ps/server.h"
 #include "ferry/ps/shard_internal.h"
 
@@ -46,13 +47,15 @@ class Server::Core final : public RpcServer::Handler {
   std::optional<std::uint32_t> local_shard(std::uint32_t shard) const;
   Status join(Deadline deadline);
   void accept_data();
-  void scheduler_gone();
+  void scheduler_gone(const Error& how);
   Result<fabric::Channel*> channel_of(const fabric::DeviceId& device);
   Result<Bytes> create(bootstrap::Decoder& in);
   Status make(const TensorInfo& info);
   Status create_part(const TensorInfo& info, std::uint32_t run, std::vector<PartAt>& parts);
   void remove(std::vector<PartAt>& parts);
   Result<Bytes> drop(bootstrap::Decoder& in);
+  void drop_tensor(std::uint32_t id);
+  Result<Bytes> drop_unknown(bootstrap::Decoder& in);
   Result<Bytes> save(bootstrap::Decoder& in);
   Result<Bytes> restore(bootstrap::Decoder& in);
   Result<Bytes> attach(bootstrap::Decoder& in);
@@ -81,6 +84,7 @@ class Server::Core final : public RpcServer::Handler {
   std::map<std::uint32_t, TensorInfo> infos_;
   std::vector<WorkerAt> workers_;
   std::uint64_t scheduler_peer_ = 0;  // what it is to control_, once it has asked
+  std::uint64_t scheduler_made_ = 0;  // its SchedulerLink::made() then
   std::uint32_t first_shard_ = 0;     // of this server, counted over all
   bool first_gone_ = false;  // the job goes on without the server that this one is second of
 
@@ -95,7 +99,7 @@ class Server::Core final : public RpcServer::Handler {
   std::thread copier_;
   std::unique_ptr<RpcServer> control_;
   std::optional<fabric::Device> asking_;
-  std::unique_ptr<RpcClient> scheduler_;
+  std::unique_ptr<SchedulerLink> scheduler_;
 };
 
 }  // namespace ferry::ps

@@ -179,7 +179,8 @@ void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t atte
   if (sync() && through <= clock_)
     for (auto& part : parts_)
       if (part != nullptr) part->drop(rank);
-  if (attempt != 0) begin_anew(attempt);
+  // A scheduler that was started again may say it twice.
+  if (attempt > attempt_) begin_anew(attempt);
   go_on();
 }
 

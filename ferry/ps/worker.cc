@@ -89,7 +89,7 @@ Result<std::unique_ptr<WorkerCore>> WorkerCore::open(WorkerOptions options, Dead
 }
 
 Status WorkerCore::join(Deadline deadline) {
-  scheduler_ = FERRY_TRY(RpcClient::connect(*asking_, options_.scheduler, deadline));
+  scheduler_ = FERRY_TRY(SchedulerLink::connect(*asking_, options_.scheduler, deadline));
   Bytes wish;
   bootstrap::Encoder(wish).u32(options_.rank.value_or(~0U));
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kJoinWorker, wish, deadline));
@@ -98,6 +98,9 @@ Status WorkerCore::join(Deadline deadline) {
   FERRY_TRY(in.finish("the scheduler's welcome"));
   rank_ = welcome.rank;
   job_ = welcome.job;
+  Bytes who;
+  bootstrap::Encoder(who).u32(rank_).u64(welcome.token);
+  scheduler_->stay(Ask::kBackWorker, who, job_);
   servers_.resize(welcome.servers.size());
   for (std::uint32_t each = 0; each < servers_.size(); ++each)
     add_links(each, welcome.servers[each].shards);
@@ -186,12 +189,18 @@ Status WorkerCore::leave(Deadline deadline) {
   if (left_) return {};
   auto flushed = flush(deadline);
   left_ = true;
-  FERRY_TRY(scheduler_->call(Ask::kLeave, {}, deadline));
+  const auto told = scheduler_->call(Ask::kLeave, {}, deadline);
+  // The scheduler was started again before its answer came: it knows.
+  if (!told && told.error().code() != Code::kAlreadyExists)
+    return tl::unexpected<Error>(told.error());
+  scheduler_->end();
   return flushed;
 }
 
 Status WorkerCore::barrier(Deadline deadline) {
-  FERRY_TRY(scheduler_->call(Ask::kBarrier, {}, deadline));
+  Bytes number;
+  bootstrap::Encoder(number).u64(++barriers_);
+  FERRY_TRY(scheduler_->call(Ask::kBarrier, number, deadline));
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include "ferry/fabric/device.h"
 #include "ferry/ps/layout_internal.h"
 #include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/scheduler_link_internal.h"
 #include "ferry/ps/worker.h"
 
 namespace ferry::ps {
@@ -249,7 +250,7 @@ class WorkerCore {
   JobOptions job_;
   std::uint32_t rank_ = 0;
   std::optional<fabric::Device> asking_;
-  std::unique_ptr<RpcClient> scheduler_;
+  std::unique_ptr<SchedulerLink> scheduler_;
   std::optional<fabric::Device> data_;
   std::vector<ServerLink> servers_;
   std::vector<ServerLink>
@@ -266,9 +267,10 @@ class WorkerCore {
   std::uint64_t pushing_ = 0;      // the step of what is posted
   std::uint32_t attempt_ = 0;
   std::uint64_t view_ = 0;
-  bool again_ = false;   // push_again() is running
-  int posting_ = 0;      // entries of a call are being posted: no newcomer is met meanwhile
-  bool behind_ = false;  // there is one to be met
+  std::uint64_t barriers_ = 0;  // that were asked for
+  bool again_ = false;          // push_again() is running
+  int posting_ = 0;             // entries of a call are being posted: no newcomer is met meanwhile
+  bool behind_ = false;         // there is one to be met
   bool joined_ = false;
   bool left_ = false;
   WorkerStats stats_;

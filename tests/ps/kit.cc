@@ -5,6 +5,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 extern char** environ;
 
 namespace ferry::ps::testing {
@@ -88,6 +91,22 @@ Process::~Process() {
 }
 
 void Process::signal(int number) const { ::kill(pid_, number); }
+
+void Process::wait_for_stop() const {
+  for (const auto deadline = soon(); !deadline.expired(); std::this_thread::sleep_for(1ms)) {
+    std::ifstream file(fmt::format("/proc/{}/stat", pid_));
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (const auto end = text.rfind(')'); text.substr(end + 1, 2) == " T") return;
+  }
+  throw std::runtime_error("a process does not stop");
+}
+
+Folder::Folder() {
+  char name[] = "/tmp/ferry-ps-XXXXXX";
+  if (::mkdtemp(name) == nullptr) throw std::runtime_error("no folder: " + text_of_errno(errno));
+  path_ = name;
+}
+Folder::~Folder() { std::filesystem::remove_all(path_); }
 
 int Process::wait(Deadline deadline) {
   for (;;) {

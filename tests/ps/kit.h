@@ -82,12 +82,27 @@ class Process {
 
   int pid() const { return pid_; }
   void signal(int number) const;
+  // Until it has stopped itself.
+  void wait_for_stop() const;
   // Its exit status, or 128 and the signal; -1 if it does not end in time.
   int wait(Deadline deadline = soon());
 
  private:
   Process() = default;
   int pid_ = -1;
+};
+
+// A folder of its own, which goes with it.
+class Folder {
+ public:
+  Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder();
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
 };
 
 // What a process of role `name` does with the rest of the arguments.

@@ -3,6 +3,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "ferry/math/optimize.h"
 #include "tests/ps/counting.h"
 
@@ -51,7 +54,9 @@ std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t step, std::size
 
 // What two tensors are after all steps, if the victim's last step counts or not.
 std::vector<std::vector<float>> sequential(const Training& training) {
-  const auto last = training.how == "after" ? training.victim_step : training.victim_step - 1;
+  const auto last = training.how == "after"    ? training.victim_step
+                    : training.how == "paused" ? training.steps
+                                               : training.victim_step - 1;
   std::vector<std::vector<float>> weights(2, std::vector<float>(training.count));
   std::vector<std::vector<float>> velocity = weights;
   for (std::uint64_t step = 1; step <= training.steps; ++step) {
@@ -102,7 +107,7 @@ int train(const std::vector<std::string>& words) {
       std::this_thread::sleep_for(100ms);  // it lands, and is added up where slots are few
       die();
     }
-    if (last && training.how == "stopped") ::raise(SIGSTOP);
+    if (last && (training.how == "stopped" || training.how == "paused")) ::raise(SIGSTOP);
     const bool hits = training.hit != 0 && rank == 0 && step == training.victim_step;
     const auto began = now_ns();
     if (hits) ::kill(training.hit, training.signal);
@@ -178,13 +183,55 @@ int serve(const std::vector<std::string>& words) {
   return ended ? 0 : kServerEnded + static_cast<int>(ended.error().code());
 }
 
+int schedule(const std::vector<std::string>& words) {
+  Scheduling scheduling{.folder = words.at(0)};
+  const auto number = [&](std::size_t at) {
+    return static_cast<std::uint32_t>(std::stoul(words.at(at)));
+  };
+  scheduling.job.servers = number(1);
+  scheduling.job.workers = number(2);
+  scheduling.job.replicas = number(3);
+  scheduling.job.pool_blocks = number(4);
+  scheduling.job.block_bytes = number(5);
+  scheduling.away = std::chrono::milliseconds(number(6));
+  auto scheduler = must(Scheduler::open(scheduling.options()));
+  const auto file = scheduling.folder + "/endpoint";
+  std::ofstream(file + ".new") << scheduler.endpoint();
+  std::filesystem::rename(file + ".new", file);
+  const auto ended = scheduler.wait(Deadline::after(5min));
+  if (!ended) std::fprintf(stderr, "scheduler: %s\n", ended.error().to_string().c_str());
+  return ended ? 0 : kServerEnded + static_cast<int>(ended.error().code());
+}
+
 }  // namespace
+
+SchedulerOptions Scheduling::options() const {
+  return {.job = job, .device = device_options("tcp"), .state = state(), .away = away};
+}
+
+Process Scheduling::start() const {
+  std::vector<std::string> words = {"--role", "schedule", folder};
+  for (const std::uint64_t number :
+       {std::uint64_t{job.servers}, std::uint64_t{job.workers}, std::uint64_t{job.replicas},
+        std::uint64_t{job.pool_blocks}, job.block_bytes, static_cast<std::uint64_t>(away / 1ms)})
+    words.push_back(std::to_string(number));
+  return Process::start(words);
+}
+
+std::string Scheduling::endpoint() const {
+  for (const auto deadline = soon(); !deadline.expired(); std::this_thread::sleep_for(2ms)) {
+    std::string text;
+    if (std::ifstream(folder + "/endpoint") >> text) return text;
+  }
+  throw std::runtime_error("the scheduler does not say where it is");
+}
 
 int play(const std::string& name, const std::vector<std::string>& arguments) {
   if (name == "train") return train(arguments);
   if (name == "add") return add(arguments);
   if (name == "serve") return serve(arguments);
   if (name == "count") return count_for_ever(arguments);
+  if (name == "schedule") return schedule(arguments);
   std::fprintf(stderr, "no role %s\n", name.c_str());
   return 2;
 }

@@ -7,6 +7,20 @@ namespace ferry::ps::testing {
 // Exit status of a server whose job did not end well: this, and the error's code.
 inline constexpr int kServerEnded = 64;
 
+// A scheduler that keeps its state, as a process. It says where it is in the file `endpoint` of the
+// folder.
+struct Scheduling {
+  std::string folder;
+  JobOptions job{};
+  Nanos away = 30s;
+
+  std::string state() const { return folder + "/state"; }
+  SchedulerOptions options() const;
+  Process start() const;
+  // Waits until it is there.
+  std::string endpoint() const;
+};
+
 // A job of several worker processes, one of which dies, or which lose a server; they compare what
 // they have in the end with a sequential model.
 struct Training {
@@ -18,7 +32,8 @@ struct Training {
   std::uint64_t steps = 6;
   std::uint32_t victim = ~0U;  // nobody
   std::uint64_t victim_step = 3;
-  // between: two tensors of a step; before, after: its end; stopped: hangs between them
+  // between: two tensors of a step; before, after: its end; stopped: hangs between them; paused:
+  // the same, and goes on later
   std::string how = "none";
   std::size_t count = 30011;
   double patience = 1;

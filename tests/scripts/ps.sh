@@ -82,6 +82,36 @@ pids=()
 grep -q 'y = 3.000 x + 1.000' "$folder/worker1" || { cat "$folder/worker1"; exit 1; }
 grep -q '"servers_gone": 1' "$folder/scheduler.json" || { cat "$folder/scheduler.json"; exit 1; }
 expect 2 'replicas on 1 servers' --role scheduler --servers 1 --replicas 2
+
+# A scheduler that is killed and started again goes on with its state, at the same address.
+begin_scheduler() {
+  "$ferry" ps --role scheduler --workers 2 --servers 2 --mean --state "$folder/state" >"$folder/scheduler" 2>"$folder/err" &
+  keeper=$!
+  pids+=($keeper)
+  said 'scheduler at' "$folder/scheduler"
+}
+begin_scheduler
+scheduler=$(sed -n 's/^scheduler at //p' "$folder/scheduler")
+expect 2 'another scheduler keeps its state' --role scheduler --workers 2 --servers 2 --mean --state "$folder/state"
+for each in 0 1; do
+  "$ferry" ps --role server --scheduler "$scheduler" >"$folder/kept$each" &
+  pids+=($!)
+  said "server $each at" "$folder/kept$each"
+done
+kill -9 "$keeper"
+wait "$keeper" || true
+pids=("${pids[@]:1}")
+expect 2 'other options' --role scheduler --workers 3 --servers 2 --mean --state "$folder/state"
+begin_scheduler
+for each in 0 1; do
+  FERRY_PS_SCHEDULER=$scheduler FERRY_PS_RANK=$each "$bin/example_ps_worker" >"$folder/worker$each" &
+  pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || { cat "$folder"/{scheduler,err,worker?}; exit 1; }; done
+pids=()
+grep -q 'y = 3.000 x + 1.000' "$folder/worker1" || { cat "$folder/worker1"; exit 1; }
+expect 2 'etcd at 127.0.0.1:9 does not answer' --role scheduler --state etcd://127.0.0.1:9/job
+expect 2 'a job of --local ends with its scheduler' --local 1x1 --state "$folder/state" -- true
 unset FERRY_SECRET
 
 # Any process that fails makes the job fail, by name, and ends the others.

@@ -1,9 +1,9 @@
+#include "ferry/base/base64.h"
+
 #include <array>
 #include <cstdint>
 
-#include "ferry/graph/base64_internal.h"
-
-namespace ferry::graph {
+namespace ferry {
 namespace {
 
 constexpr std::string_view kDigits =
@@ -67,4 +67,4 @@ Result<std::vector<std::byte>> from_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace ferry::graph
+}  // namespace ferry

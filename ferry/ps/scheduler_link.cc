@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <chrono>
+
+#include "ferry/base/log.h"
+#include "ferry/ps/scheduler_link_internal.h"
+
+namespace ferry::ps {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBetweenLooks{50};
+constexpr milliseconds kBetweenTries{100};
+constexpr std::chrono::seconds kOneTry{10};  // to connect, and to be heard
+
+}  // namespace
+
+Result<std::unique_ptr<SchedulerLink>> SchedulerLink::connect(fabric::Device& device,
+                                                              std::string endpoint,
+                                                              Deadline deadline) {
+  std::unique_ptr<SchedulerLink> link(new SchedulerLink(device, std::move(endpoint)));
+  auto client = FERRY_TRY(RpcClient::connect(device, link->endpoint_, deadline));
+  LockGuard<Mutex> guard(link->lock_);
+  link->client_ = std::move(client);
+  return link;
+}
+
+SchedulerLink::~SchedulerLink() {
+  end();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+void SchedulerLink::end() {
+  LockGuard<Mutex> guard(lock_);
+  stop_ = true;
+  changed_.notify_all();
+}
+
+void SchedulerLink::stay(Ask back, const Bytes& who, const JobOptions& job) {
+  back_ = back;
+  who_ = who;
+  away_ = milliseconds(job.scheduler_away_ms);
+  if (away_ > Nanos(0)) watcher_ = std::thread([this] { watch(); });
+}
+
+Result<std::shared_ptr<RpcClient>> SchedulerLink::client_but(const RpcClient* stale,
+                                                             Deadline deadline) {
+  LockGuard<Mutex> guard(lock_);
+  // The connection that failed is not used again, whatever it says of itself.
+  if (stale != nullptr && client_.get() == stale) client_.reset();
+  changed_.notify_all();
+  for (;;) {
+    if (lost_) return tl::unexpected<Error>(*lost_);
+    if (client_ != nullptr) return client_;
+    if (deadline.expired())
+      return fail(Code::kDeadlineExceeded, "the scheduler at {} is gone, and is not back yet",
+                  endpoint_);
+    (void)changed_.wait_for(lock_, std::min<Nanos>(deadline.left(), kBetweenTries));
+  }
+}
+
+Result<Bytes> SchedulerLink::call(Ask what, const Bytes& body, Deadline deadline) {
+  auto client = FERRY_TRY(client_but(nullptr, deadline));
+  for (;;) {
+    auto asked = client->ask(what, body, deadline);
+    if (asked) return *std::move(asked);
+    if (away_ == Nanos(0) || asked.error().code() == Code::kDeadlineExceeded)
+      return tl::unexpected<Error>(asked.error());
+    client = FERRY_TRY(client_but(client.get(), deadline));
+  }
+}
+
+bool SchedulerLink::alive() {
+  LockGuard<Mutex> guard(lock_);
+  return !lost_ && (away_ > Nanos(0) || sound());
+}
+
+Status SchedulerLink::lost() {
+  LockGuard<Mutex> guard(lock_);
+  if (lost_) return tl::unexpected<Error>(*lost_);
+  if (away_ > Nanos(0) || sound()) return {};
+  return turned_away();
+}
+
+tl::unexpected<Error> SchedulerLink::turned_away() const {
+  return fail(Code::kUnavailable, "the scheduler at {} is gone, or goes on without this one",
+              endpoint_);
+}
+
+std::uint64_t SchedulerLink::made() {
+  LockGuard<Mutex> guard(lock_);
+  return made_;
+}
+
+void SchedulerLink::doubt(std::uint64_t made) {
+  LockGuard<Mutex> guard(lock_);
+  if (made != made_) return;
+  if (away_ == Nanos(0) && !lost_) lost_ = turned_away().value();
+  client_.reset();
+  changed_.notify_all();
+}
+
+void SchedulerLink::rest(Nanos span) {
+  LockGuard<Mutex> guard(lock_);
+  if (!stop_) (void)changed_.wait_for(lock_, span);
+}
+
+void SchedulerLink::watch() {
+  for (;;) {
+    rest(kBetweenLooks);
+    {
+      LockGuard<Mutex> guard(lock_);
+      if (stop_ || lost_) return;
+      if (sound()) continue;
+      client_.reset();
+    }
+    come_back();
+  }
+}
+
+void SchedulerLink::come_back() {
+  logger().warn("the scheduler at {} is gone; it is looked for", endpoint_);
+  const auto until = Deadline::after(away_);
+  for (;;) {
+    auto client = try_back(until);
+    {
+      LockGuard<Mutex> guard(lock_);
+      if (stop_) return;
+      if (client && *client != nullptr) client_ = *std::move(client);
+      if (!client) lost_ = client.error();
+      if (!lost_ && client_ == nullptr && until.expired())
+        lost_ = Error(Code::kUnavailable,
+                      fmt::format("the scheduler at {} is gone, and was not back within {} s",
+                                  endpoint_, std::chrono::duration<double>(away_).count()),
+                      0, __FILE__, __LINE__);
+      changed_.notify_all();
+      if (lost_ || client_ != nullptr) return;
+    }
+    rest(kBetweenTries);
+  }
+}
+
+Result<std::shared_ptr<RpcClient>> SchedulerLink::try_back(Deadline deadline) {
+  const std::shared_ptr<RpcClient> none;
+  auto connected =
+      RpcClient::connect(device_, endpoint_, std::min(deadline, Deadline::after(kOneTry)));
+  if (!connected) return none;
+  std::shared_ptr<RpcClient> client(*std::move(connected));
+  {
+    LockGuard<Mutex> guard(lock_);
+    ++made_;  // before the scheduler turns to this one
+  }
+  const auto asked = client->ask(back_, who_, Deadline::after(kOneTry));
+  if (!asked) return none;
+  if (*asked) return client;
+  logger().warn("the scheduler at {} does not take this one back: {}", endpoint_,
+                asked->error().message());
+  return tl::unexpected<Error>(asked->error());
+}
+
+}  // namespace ferry::ps
