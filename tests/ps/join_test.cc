@@ -88,6 +88,9 @@ TEST_P(Joins, LateAndTwice) {
   }
   first.push();
   first.expect(20);
+  // Who leaves is told so before it is counted.
+  for (const auto limit = soon(); job.scheduler().stats().left < 2 && !limit.expired();)
+    std::this_thread::sleep_for(1ms);
   EXPECT_EQ(job.scheduler().stats().left, 2U);
   EXPECT_EQ(job.scheduler().stats().workers, 1U);
   must(first.worker().leave(soon()));
