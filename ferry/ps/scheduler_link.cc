@@ -126,7 +126,7 @@ void SchedulerLink::come_back() {
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_) return;
-      if (client && *client != nullptr) client_ = *std::move(client);
+      if (client) client_ = *client;
       if (!client) lost_ = client.error();
       if (!lost_ && client_ == nullptr && until.expired())
         lost_ = Error(Code::kUnavailable,

@@ -118,9 +118,9 @@ void Scheduler::Core::put_state(Bytes& image) const {
   for (const auto& [name, tensor] : tensors_) {
     put(out, tensor.info);
     out.u8(tensor.there ? 1 : 0);
-    const auto creator = std::find_if(workers_.begin(), workers_.end(), [&](const auto& worker) {
-      return worker.peer == tensor.creator;
-    });
+    const auto creator =
+        std::find_if(workers_.begin(), workers_.end(),
+                     [peer = tensor.creator](const auto& worker) { return worker.peer == peer; });
     out.u32(tensor.there || creator == workers_.end()
                 ? kNobody
                 : static_cast<std::uint32_t>(creator - workers_.begin()));

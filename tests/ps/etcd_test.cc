@@ -32,6 +32,7 @@ class Etcd : public ::testing::Test {
                                       "--initial-advertise-peer-urls=" + peer,
                                       "--initial-cluster=ferry=" + peer};
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     if (posix_spawnp(&pid_, "etcd", nullptr, nullptr, argv.data(), environ) != 0) {
