@@ -1,3 +1,4 @@
+#include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 #include "ferry/interop/grpc_endpoint/link_internal.h"
 
@@ -9,9 +10,15 @@ namespace {
 // used there. To register memory for one send and revoke it costs more.
 constexpr std::uint64_t kCopyAlways = std::uint64_t{1} << 40;
 
+// Large messages that may be under way; those that are lent count until they are let go of.
+constexpr std::uint32_t kRendezvous = 64;
+constexpr std::uint32_t kMostLentMessages = kRendezvous * 3 / 4;
+
 transfer::MailboxOptions link_options(bool maps) {
   transfer::MailboxOptions options;
-  options.rendezvous = Link::kRendezvous;
+  options.rendezvous = kRendezvous;
+  options.send_bytes = PluginOptions::get().memory;
+  options.most_bytes = Link::most_in_a_message();
   if (maps) options.copy_up_to = kCopyAlways;
   return options;
 }
@@ -35,6 +42,42 @@ Link::~Link() {
   if (afterwards) afterwards();
 }
 
+std::uint64_t Link::most_in_a_message() { return PluginOptions::get().memory / 4; }
+
+// Where the peer's memory is not mapped, messages lie in memory that all connections share.
+bool Link::has_memory_to_lend(std::uint64_t bytes) const {
+  const auto most = PluginOptions::get().memory / 2;
+  return lent_messages_.load(std::memory_order_relaxed) < kMostLentMessages &&
+         lent_.load(std::memory_order_relaxed) + bytes <= most &&
+         (maps_ || Hub::get().received_in_use() <= most);
+}
+
+bool Link::lend(std::uint64_t bytes) {
+  if (has_memory_to_lend(bytes)) {
+    lent_.fetch_add(bytes, std::memory_order_relaxed);
+    lent_messages_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  if (counts.over_budget.fetch_add(1, std::memory_order_relaxed) == 0)
+    logger().info("the program holds {} messages of {} bytes from {}: further ones are copied",
+                  lent_messages_.load(), lent_.load(), peer);
+  return false;
+}
+
+void Link::take_back(std::uint64_t bytes) {
+  lent_.fetch_sub(bytes, std::memory_order_relaxed);
+  lent_messages_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Link::note_pieces(std::uint64_t bytes, const Error& why) {
+  counts.piece_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (counts.in_pieces.fetch_add(1, std::memory_order_relaxed) != 0) return;
+  logger().warn("a message of {} bytes to {} is copied in small pieces: {}", bytes, peer,
+                why.message());
+  LockGuard<Mutex> guard(pieces_lock_);
+  why_pieces_ = why.message();
+}
+
 PluginTraffic Link::traffic() const {
   return {client.load() ? 1U : 0U, counts.sent_bytes.load(), counts.taken_bytes.load(),
           counts.lent_bytes.load()};
@@ -42,13 +85,19 @@ PluginTraffic Link::traffic() const {
 
 std::string Link::report() const {
   const auto stats = mailbox_->stats();
-  return fmt::format(
+  auto text = fmt::format(
       "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies, {} "
       "registered); {} bytes taken, {} in place, {} copied ({} messages over the budget)",
       client ? "to" : "from", peer, channel_.provider(), channel_.why(), counts.writes.load(),
       counts.sent_bytes.load(), stats.sent - stats.announced, stats.announced, stats.copies,
       stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
       counts.copied_bytes.load(), counts.over_budget.load());
+  if (const auto messages = counts.in_pieces.load(); messages != 0) {
+    LockGuard<Mutex> guard(pieces_lock_);
+    text += fmt::format("; {} messages of {} bytes sent in small pieces, the first because {}",
+                        messages, counts.piece_bytes.load(), why_pieces_);
+  }
+  return text;
 }
 
 }  // namespace ferry::interop

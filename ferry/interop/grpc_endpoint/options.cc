@@ -42,6 +42,7 @@ PluginOptions read_environment() {
     options.spin = Nanos(static_cast<std::int64_t>(spin * 1e3));
     options.spins_always = true;
   }
+  options.memory = static_cast<std::uint64_t>(number_of("FERRY_GRPC_MEMORY", 256, 4, 1e6)) << 20;
   options.stats = word_of("FERRY_GRPC_STATS");
   options.patience = number_of("FERRY_GRPC_PATIENCE", 1, 0.01, 1e4);
   if (const auto level = word_of("FERRY_LOG"); !level.empty()) (void)set_log_level(level);

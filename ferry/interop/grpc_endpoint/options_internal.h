@@ -19,6 +19,10 @@ struct PluginOptions {
   // little while, and less often if that is in vain.
   Nanos spin = std::chrono::microseconds(50);
   bool spins_always = false;
+  // FERRY_GRPC_MEMORY, in MiB: most bytes of large messages that lie in registered memory, for each
+  // of: messages received, memory that gRPC's slices are made in, copies for one connection. What
+  // does not fit is copied through ordinary memory or in small pieces.
+  std::uint64_t memory = std::uint64_t{256} << 20;
   std::string stats;    // FERRY_GRPC_STATS: "1" for standard error, else a file to append to
   double patience = 1;  // FERRY_GRPC_PATIENCE: scales waits on slow hosts
 
