@@ -86,11 +86,12 @@ PluginTraffic Link::traffic() const {
 std::string Link::report() const {
   const auto stats = mailbox_->stats();
   auto text = fmt::format(
-      "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies, {} "
+      "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies of {} "
+      "bytes, {} "
       "registered); {} bytes taken, {} in place, {} copied ({} messages over the budget)",
       client ? "to" : "from", peer, channel_.provider(), channel_.why(), counts.writes.load(),
       counts.sent_bytes.load(), stats.sent - stats.announced, stats.announced, stats.copies,
-      stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
+      stats.copied_bytes, stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
       counts.copied_bytes.load(), counts.over_budget.load());
   if (const auto messages = counts.in_pieces.load(); messages != 0) {
     LockGuard<Mutex> guard(pieces_lock_);
