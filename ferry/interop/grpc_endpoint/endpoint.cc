@@ -103,6 +103,7 @@ void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
     return;
   }
   link_->counts.writes.fetch_add(1, std::memory_order_relaxed);
+  link_->counts.sent_sizes.add(from->length);
   link_->counts.sent_bytes.fetch_add(from->length, std::memory_order_relaxed);
   grpc_slice_buffer_swap(from, &held_);
   next_ = pieces_until_ = {};

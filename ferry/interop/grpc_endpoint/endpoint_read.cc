@@ -63,8 +63,9 @@ bool FerryEndpoint::take(transfer::Message message) {
     return false;
   }
   auto& counts = link_->counts;
+  counts.taken_sizes.add(bytes);
   counts.taken_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes >= kLeastLent && link_->lend(bytes)) {
+  if (bytes >= kLeastLent && PluginOptions::get().zero_copy && link_->lend(bytes)) {
     lend(std::move(message));
   } else {
     copy(message);

@@ -52,7 +52,8 @@ bool FerryEndpoint::settle() {
 bool FerryEndpoint::send_next() {
   const bool pieces = next_ < pieces_until_;
   const auto piece = std::clamp(link_->mailbox().tuning().eager_threshold, kLeastPiece, kMostPiece);
-  sent_to_ = pieces ? gather(piece, kMostPieceParts) : gather(most_in_a_message_, kMostParts);
+  sent_to_ = pieces ? gather(piece, kMostPieceParts)
+                    : gather(most_in_a_message_, PluginOptions::get().coalescing ? kMostParts : 1);
   blocked_.store(false, std::memory_order_relaxed);
   if (parts_.empty()) {
     next_ = sent_to_;

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <bit>
+
 #include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 #include "ferry/interop/grpc_endpoint/link_internal.h"
@@ -19,7 +22,12 @@ transfer::MailboxOptions link_options(bool maps) {
   options.rendezvous = kRendezvous;
   options.send_bytes = PluginOptions::get().memory;
   options.most_bytes = Link::most_in_a_message();
-  if (maps) options.copy_up_to = kCopyAlways;
+  const auto& plugin = PluginOptions::get();
+  if (maps || !plugin.zero_copy) options.copy_up_to = kCopyAlways;
+  if (!plugin.pipelining) {
+    options.chunk_bytes = transfer::TuningLimits::kMostChunk;
+    options.chunks_in_flight = 1;
+  }
   return options;
 }
 
@@ -78,6 +86,21 @@ void Link::note_pieces(std::uint64_t bytes, const Error& why) {
   why_pieces_ = why.message();
 }
 
+void SizeCounts::add(std::uint64_t bytes) {
+  const auto at = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(bytes)), kMost);
+  counts_[at == 0 ? 0 : at - 1].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string SizeCounts::to_string() const {
+  std::string text;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    const auto count = counts_[i].load(std::memory_order_relaxed);
+    const char* const units[] = {"", "K", "M", "G", "T"};
+    if (count != 0) text += fmt::format(" {}{}:{}", 1 << i % 10, units[i / 10], count);
+  }
+  return text;
+}
+
 PluginTraffic Link::traffic() const {
   return {client.load() ? 1U : 0U, counts.sent_bytes.load(), counts.taken_bytes.load(),
           counts.lent_bytes.load()};
@@ -93,6 +116,8 @@ std::string Link::report() const {
       counts.sent_bytes.load(), stats.sent - stats.announced, stats.announced, stats.copies,
       stats.copied_bytes, stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
       counts.copied_bytes.load(), counts.over_budget.load());
+  text += fmt::format("; writes by size{}; taken by size{}", counts.sent_sizes.to_string(),
+                      counts.taken_sizes.to_string());
   if (const auto messages = counts.in_pieces.load(); messages != 0) {
     LockGuard<Mutex> guard(pieces_lock_);
     text += fmt::format("; {} messages of {} bytes sent in small pieces, the first because {}",

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -11,6 +12,18 @@
 
 namespace ferry::interop {
 
+// How many messages there were of each size, by powers of two.
+class SizeCounts {
+ public:
+  void add(std::uint64_t bytes);
+  // " 64:12 4K:3": 12 of 64 to 127 bytes, 3 of 4 to 8 KiB.
+  std::string to_string() const;
+
+ private:
+  static constexpr std::size_t kMost = 40;
+  std::array<std::atomic<std::uint64_t>, kMost> counts_{};
+};
+
 // What went over one link, for the report at the end.
 struct LinkCounts {
   std::atomic<std::uint64_t> writes{0};        // of gRPC's
@@ -19,6 +32,8 @@ struct LinkCounts {
   std::atomic<std::uint64_t> lent_bytes{0};    // of these, handed to gRPC where they lie
   std::atomic<std::uint64_t> copied_bytes{0};  // of these, copied: small, or too much was lent
   std::atomic<std::uint64_t> over_budget{0};   // messages that were copied because of that
+  SizeCounts sent_sizes;                       // of gRPC's writes
+  SizeCounts taken_sizes;                      // of messages received
   std::atomic<std::uint64_t> in_pieces{0};     // messages that were sent so, for want of memory
   std::atomic<std::uint64_t> piece_bytes{0};   // in them
 };

@@ -23,6 +23,7 @@ void drop_buffer(void* buffer) {
 
 std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
   if (bytes < kLeastShared || !belled_.load(std::memory_order_relaxed)) return std::nullopt;
+  if (!PluginOptions::get().zero_copy) return std::nullopt;
   auto buffer = room_->allocate(bytes);
   if (!buffer) {
     note_unshared(buffer.error());
