@@ -45,4 +45,10 @@ if(TARGET ferry_grpc_static)
   string(APPEND job_requires " absl_status absl_strings")
   string(APPEND job_libraries " -Wl,--whole-archive,-l:libferry_grpc.a,--no-whole-archive")
 endif()
+if(TARGET tensorferry_grpc_tensor)
+  install(FILES ferry/interop/grpc_tensor/tensor.proto COMPONENT library
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ferry/interop/grpc_tensor)
+  ferry_pkg_config(tensorferry-grpc-tensor "Tensors as messages of gRPC's, without copies" "tensorferry grpc++"
+    "-ltensorferry_grpc_tensor")
+endif()
 ferry_pkg_config(tensorferry-job "Training by several processes with Tensorferry" "${job_requires}" "${job_libraries}")

@@ -128,6 +128,18 @@ function(ferry_grpc_library)
   endif()
 endfunction()
 
+# Tensors as messages of gRPC's; needs neither the plug-in nor protobuf.
+function(ferry_grpc_tensor_library)
+  if(NOT TARGET gRPC::grpc++)
+    return()
+  endif()
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/grpc_tensor/*.cc)
+  add_library(tensorferry_grpc_tensor STATIC ${sources})
+  ferry_public(tensorferry_grpc_tensor grpc_tensor interop/grpc_tensor)
+  target_link_libraries(tensorferry_grpc_tensor PUBLIC tensorferry gRPC::grpc++)
+  target_compile_options(tensorferry_grpc_tensor PRIVATE -Wno-unused-parameter)
+endfunction()
+
 function(ferry_fuse_library)
   if(NOT TARGET PkgConfig::FUSE)
     message(STATUS "libfuse3 was not found: there is no `ferry mount`")

@@ -18,29 +18,40 @@ const BenchDefaults kGrpcDefaults = {
 // What is left for many processes of the time for all of it.
 constexpr double kGrpcFactsShare = 0.4;
 
-Result<Plan> grpc_plan(const MessageFlags& flags, const std::string& plugin) {
+struct GrpcBenchFlags : MessageFlags {
+  bool ablation = false;
+};
+
+Result<Plan> grpc_plan(const GrpcBenchFlags& flags, const std::string& plugin) {
   auto plan = FERRY_TRY(plan_for(flags, kGrpcDefaults));
   const auto selection = FERRY_TRY(selection_for(flags, kGrpcDefaults, {"grpc"}));
-  plan.variants = select_variants(grpc_variants(plugin), selection);
+  plan.variants =
+      select_variants(flags.ablation ? grpc_ablation(plugin) : grpc_variants(plugin), selection);
   plan.work.read = read_of(flags);
   plan.targets = &grpc_targets();
   return plan;
 }
 
-std::vector<Fact> facts_for_grpc(const MessageFlags& flags, const std::string& plugin) {
+std::vector<Fact> facts_for_grpc(const GrpcBenchFlags& flags, const std::string& plugin) {
+  if (flags.ablation) return {};
   auto who = providers_of(flags, kGrpcDefaults);
   who.emplace_back("grpc");
   return select_facts(grpc_facts(plugin, flags.quick), who);
 }
 
-Result<int> run_bench_grpc(const MessageFlags& flags) {
+Result<int> run_bench_grpc(const GrpcBenchFlags& flags) {
   const auto plugin = FERRY_TRY(grpc_plugin_path());
-  const auto plan = FERRY_TRY(grpc_plan(flags, plugin));
+  auto plan = FERRY_TRY(grpc_plan(flags, plugin));
+  auto facts = facts_for_grpc(flags, plugin);
+  const GrpcStatistics statistics;
+  for (auto& variant : plan.variants) variant.settings.push_back(statistics.setting());
+  for (auto& fact : facts) fact.settings.push_back(statistics.setting());
   print_setup(flags);
   print_round(flags, plan);
   InterruptGuard guard;
-  const auto measured = measure_messages(flags, plan, facts_for_grpc(flags, plugin),
-                                         kGrpcFactsShare, grpc_fact_ratios());
+  auto measured =
+      measure_messages(flags, plan, std::move(facts), kGrpcFactsShare, grpc_fact_ratios());
+  measured.messages_by_size = statistics.sizes();
   return report("ferry bench grpc", flags, {measured});
 }
 
@@ -49,8 +60,10 @@ Result<int> run_bench_grpc(const MessageFlags& flags) {
 void add_bench_grpc(CLI::App& bench_command, int& exit_code) {
   auto* command = bench_command.add_subcommand(
       "grpc", "gRPC programs on TCP, on local sockets, and over Tensorferry");
-  auto flags = std::make_shared<MessageFlags>();
+  auto flags = std::make_shared<GrpcBenchFlags>();
   add_message_options(*command, *flags, kGrpcDefaults);
+  command->add_flag("--ablation", flags->ablation,
+                    "What pipelining, coalescing and zero copy give, one after the other");
   command->callback([flags, &exit_code] {
     const auto status = run_bench_grpc(*flags);
     if (!status) fmt::print(stderr, "ferry bench grpc: {}\n", status.error().message());

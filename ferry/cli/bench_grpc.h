@@ -1,6 +1,9 @@
 #pragma once
 
 #include <CLI/App.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,7 +19,27 @@ void add_bench_grpc(CLI::App& bench_command, int& exit_code);
 // The programs with the plug-in at this path; empty: without them.
 std::vector<Variant> grpc_variants(const std::string& plugin);
 std::vector<Fact> grpc_facts(const std::string& plugin, bool quick);
+// What each of the endpoint's ways of being fast gives, one after the other: figure 7 of the paper
+// on RDMA in gRPC.
+std::vector<Variant> grpc_ablation(const std::string& plugin);
 const std::vector<FactRatio>& grpc_fact_ratios();
 const std::vector<Target>& grpc_targets();
+
+// What the programs with the plug-in say of their connections when they end, in a file that goes
+// with this.
+class GrpcStatistics {
+ public:
+  GrpcStatistics();
+  ~GrpcStatistics();
+  GrpcStatistics(const GrpcStatistics&) = delete;
+  GrpcStatistics& operator=(const GrpcStatistics&) = delete;
+
+  std::string setting() const;  // NAME=VALUE, for their environment
+  // Writes of gRPC's by their least size, a power of two.
+  std::map<std::uint64_t, std::uint64_t> sizes() const;
+
+ private:
+  std::filesystem::path path_;
+};
 
 }  // namespace ferry::cli

@@ -21,6 +21,7 @@ struct GrpcWay {
   const char* provider;
   bool spins;
   bool in_quick;
+  const char* without = "";
 };
 
 constexpr GrpcWay kWays[] = {
@@ -31,11 +32,26 @@ constexpr GrpcWay kWays[] = {
     {"ferry-tcp", "gRPC on tcp lanes", "tcp", true, "tcp", false, false},
 };
 
+// Each is the one before it and one thing more.
+constexpr GrpcWay kAblation[] = {
+    {"tcp", "gRPC, TCP", "tcp", false, "", false, true},
+    {"shm-hybrid", "shm, eager and rendezvous", "tcp", true, "shm", false, true,
+     "pipelining,coalescing,zero-copy"},
+    {"shm-coalesced", "+ coalescing", "tcp", true, "shm", false, true, "zero-copy"},
+    {"shm-in-place", "+ zero copy", "tcp", true, "shm", false, true},
+    {"lanes-hybrid", "tcp lanes, eager and rendezvous", "tcp", true, "tcp", false, true,
+     "pipelining,coalescing,zero-copy"},
+    {"lanes-pipelined", "+ pipelining", "tcp", true, "tcp", false, true, "coalescing,zero-copy"},
+    {"lanes-coalesced", "+ coalescing", "tcp", true, "tcp", false, true, "zero-copy"},
+    {"lanes-in-place", "+ zero copy", "tcp", true, "tcp", false, true},
+};
+
 std::vector<std::string> settings_of(const GrpcWay& way, const std::string& plugin) {
   if (!way.plugin) return {};
   std::vector<std::string> settings = {preload_setting(plugin),
                                        fmt::format("FERRY_GRPC_PROVIDER={}", way.provider)};
   if (way.spins) settings.emplace_back(kSpinSetting);
+  if (*way.without != '\0') settings.push_back(fmt::format("FERRY_GRPC_WITHOUT={}", way.without));
   return settings;
 }
 
@@ -135,6 +151,14 @@ std::vector<Variant> grpc_variants(const std::string& plugin) {
   std::vector<Variant> all;
   for (const std::string send : {"slices", "bytes"})
     for (const auto& way : kWays)
+      if (!way.plugin || !plugin.empty()) all.push_back(grpc_variant(way, send, plugin));
+  return all;
+}
+
+std::vector<Variant> grpc_ablation(const std::string& plugin) {
+  std::vector<Variant> all;
+  for (const std::string send : {"slices", "bytes"})
+    for (const auto& way : kAblation)
       if (!way.plugin || !plugin.empty()) all.push_back(grpc_variant(way, send, plugin));
   return all;
 }

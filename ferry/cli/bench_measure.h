@@ -48,6 +48,8 @@ struct Measurements {
   std::map<std::pair<std::string, std::uint64_t>, Cell> cells;
   // Figures beside the rounds.
   std::vector<FactResult> facts;
+  // How many messages were sent, by their least size, a power of two; where that is counted.
+  std::map<std::uint64_t, std::uint64_t> messages_by_size;
   // What the reader must know: programs that are missing, failures, sizes left out.
   std::vector<std::string> notes;
   std::uint64_t checked_bytes = 0;

@@ -44,6 +44,9 @@ void print_tables(const Measurements& measured, std::FILE* out) {
   fmt::print(out, "\n{}\n{}", time_table(measured), cpu_table(measured));
   if (const auto ratios = ratio_table(measured); !ratios.empty()) fmt::print(out, "\n{}", ratios);
   if (const auto facts = fact_table(measured.facts); !facts.empty()) fmt::print(out, "\n{}", facts);
+  if (!measured.messages_by_size.empty()) fmt::print(out, "\nMessages by size, from\n");
+  for (const auto& [from, messages] : measured.messages_by_size)
+    fmt::print(out, "{:>10} {:>12}\n", size_text(from), messages);
   fmt::print(out, "\n{}; {:.0f} s.\n", checked_text(measured), measured.seconds);
   for (const auto& note : measured.notes) fmt::print(out, "note: {}\n", note);
 }

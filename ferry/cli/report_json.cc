@@ -124,6 +124,13 @@ json fact_json(const FactResult& result) {
 
 namespace {
 
+json sizes_json(const Measurements& measured) {
+  json sizes = json::array();
+  for (const auto& [from, messages] : measured.messages_by_size)
+    sizes.push_back({{"from_bytes", from}, {"messages", messages}});
+  return sizes;
+}
+
 json judged_json(const Judged& one) {
   const auto& measured = one.measured;
   json variants = json::array();
@@ -141,6 +148,7 @@ json judged_json(const Judged& one) {
           {"ratios", ratios_json(measured)},
           {"facts", facts},
           {"targets", targets},
+          {"messages_by_size", sizes_json(measured)},
           {"notes", measured.notes},
           {"checked_bytes", measured.checked_bytes},
           {"wrong", measured.bad},

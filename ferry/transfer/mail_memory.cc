@@ -128,11 +128,13 @@ Status MailCore::prepare(MailOutgoing& out, std::vector<Place>& places) {
 // Copies what is to be copied into one buffer; neighbours lie there as they will at the receiver.
 Status MailCore::copy_parts(MailOutgoing& out, std::vector<Place>& places) {
   std::uint64_t bytes = 0;
+  std::uint64_t copied = 0;
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (places[i].how != Place::How::kCopy) continue;
     places[i].offset = bytes;
     bytes = align_up(bytes + out.parts[i].size(), MailLimits::kAlign);
+    copied += out.parts[i].size();
     ++count;
   }
   if (count == 0) return {};
@@ -146,6 +148,7 @@ Status MailCore::copy_parts(MailOutgoing& out, std::vector<Place>& places) {
   }
   MailGuard guard(*this);
   stats_.copies += count;
+  stats_.copied_bytes += copied;
   return {};
 }
 

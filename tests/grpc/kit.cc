@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -84,6 +85,16 @@ std::string read_line(int fd) {
   return line;
 }
 
+std::string read_file(const std::string& path) {
+  std::ifstream in(path);
+  return {(std::istreambuf_iterator<char>(in)), {}};
+}
+
+std::vector<std::string> logging_to(const std::string& path, std::vector<std::string> words) {
+  words.insert(words.begin(), {"/bin/sh", "-c", "exec \"$@\" 2>\"$0\"", path});
+  return words;
+}
+
 int wait_for(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
@@ -96,6 +107,7 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
   report_path_ = scratch() + "/report-" + number;
   std::vector<std::string> words{server_program(options_.plugin), "--serve"};
   if (options_.off) words.emplace_back("--off");
+  if (options_.tensors) words.emplace_back("--tensors");
   if (options_.tls) {
     certificate_ = make_certificate();
     words.insert(words.end(), {"--tls", scratch() + "/certificate-" + number});
@@ -105,6 +117,8 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
                                            : options_.address);
   auto environment = options_.environment;
   environment.emplace_back("FERRY_GRPC_STATS", report_path_);
+  log_path_ = scratch() + "/log-" + number;
+  if (options_.logs) words = logging_to(log_path_, std::move(words));
   const auto started = start_program(words, environment);
   pid_ = started.pid;
   input_ = started.input;
@@ -139,10 +153,8 @@ int Server::stop() {
   return wait_for(std::exchange(pid_, -1));
 }
 
-std::string Server::report() const {
-  std::ifstream in(report_path_);
-  return {(std::istreambuf_iterator<char>(in)), {}};
-}
+std::string Server::report() const { return read_file(report_path_); }
+std::string Server::log() const { return read_file(log_path_); }
 
 std::shared_ptr<grpc::Channel> Server::channel(grpc::ChannelArguments arguments) const {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -180,6 +192,32 @@ grpc::Status call_echo(ferry::test::Echo::Stub& stub, std::size_t bytes, double 
   if (status.ok() && said.payload() != asked.payload())
     return {grpc::StatusCode::DATA_LOSS, "not the bytes that were sent"};
   return status;
+}
+
+grpc::Status call_raw(const std::shared_ptr<grpc::Channel>& channel, const char* method,
+                      const grpc::ByteBuffer& asked, grpc::ByteBuffer* said) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareUnaryCall(&context, method, asked, &queue);
+  call->StartCall();
+  grpc::Status status;
+  call->Finish(said, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  return status;
+}
+
+std::string text_of(const grpc::ByteBuffer& bytes) {
+  std::vector<grpc::Slice> slices;
+  if (!bytes.Dump(&slices).ok()) return "not to be had";
+  std::string all;
+  for (const auto& slice : slices)
+    all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return all;
 }
 
 void expect_calls(const Server& server, grpc::ChannelArguments arguments) {

@@ -21,9 +21,11 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 struct ServerOptions {
   bool plugin = has_plugin();  // this program serves, or one of the other kind
   bool tls = false;
-  bool off = false;  // the channel argument that turns the plug-in off
+  bool tensors = false;  // with settings for tensors
+  bool off = false;      // the channel argument that turns the plug-in off
   int port = 0;
   std::string address{};  // instead of a port
+  bool logs = false;      // what it logs is kept for log()
   Environment environment{};
 };
 
@@ -44,6 +46,7 @@ class Server {
   int stop();
   // What the plug-in reports of the connections there were, once the server has stopped.
   std::string report() const;
+  std::string log() const;
   // A channel of its own, not shared with others to the same server.
   std::shared_ptr<grpc::Channel> channel(grpc::ChannelArguments arguments = {}) const;
 
@@ -51,6 +54,7 @@ class Server {
   ServerOptions options_;
   Certificate certificate_;
   std::string report_path_;
+  std::string log_path_;
   pid_t pid_ = -1;
   int port_ = 0;
   int input_ = -1;
@@ -64,6 +68,9 @@ struct Started {
 };
 Started start_program(const std::vector<std::string>& words, const Environment& environment);
 std::string read_line(int fd);
+std::string read_file(const std::string& path);
+// The same program, with its standard error in a file.
+std::vector<std::string> logging_to(const std::string& path, std::vector<std::string> words);
 int wait_for(pid_t pid);
 
 // Bytes that tell where they belong.
@@ -72,5 +79,9 @@ std::string stamped(std::size_t bytes, std::uint64_t seed);
 // One unary call with so many bytes. DATA_LOSS if others come back.
 grpc::Status call_echo(ferry::test::Echo::Stub& stub, std::size_t bytes, double seconds = 30,
                        bool wait = false, std::int64_t sleep_ms = 0);
+// One call with bytes that no protobuf has seen, which come back.
+grpc::Status call_raw(const std::shared_ptr<grpc::Channel>& channel, const char* method,
+                      const grpc::ByteBuffer& asked, grpc::ByteBuffer* said);
+std::string text_of(const grpc::ByteBuffer& bytes);
 // Calls of several sizes, on a channel of their own, that may fail fast.
 void expect_calls(const Server& server, grpc::ChannelArguments arguments = {});

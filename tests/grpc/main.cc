@@ -45,12 +45,34 @@ int call(const char* address, int count) {
   return 0;
 }
 
+// A client that keeps the answers to so many raw calls of so many bytes, and then looks at them.
+int keep(const char* address, int count, std::size_t bytes) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  const auto channel =
+      grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  std::vector<grpc::ByteBuffer> kept;
+  for (int i = 0; i < count; ++i) {
+    grpc::Slice slice(stamped(bytes, static_cast<std::uint64_t>(i)));
+    const auto status =
+        call_raw(channel, kRawMethod, grpc::ByteBuffer(&slice, 1), &kept.emplace_back());
+    if (status.ok()) continue;
+    std::printf("call %d failed: %s\n", i, status.error_message().c_str());
+    return 1;
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (text_of(kept[i]) != stamped(bytes, i)) return 2;
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--serve") == 0) return serve(argc, argv);
   if (argc > 2 && std::strcmp(argv[1], "--client") == 0)
     return call(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
+  if (argc > 4 && std::strcmp(argv[1], "--keep") == 0)
+    return keep(argv[2], std::atoi(argv[3]), static_cast<std::size_t>(std::atol(argv[4])));
   // The same in two processes, of which one was forked from the other before.
   if (argc > 3 && std::strcmp(argv[1], "--forked-client") == 0) {
     const pid_t child = ::fork();

@@ -107,6 +107,30 @@ TEST(GrpcPlugin, OverTcpLanes) {
   EXPECT_THAT(server.report(), HasSubstr(" by tcp: "));
 }
 
+// What can be left out, to measure what it gives, is left out, and nothing else changes.
+TEST(GrpcPlugin, WithoutWhatMakesItFast) {
+  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
+  for (const char* provider : {"shm", "tcp"}) {
+    Server server({.environment = {{"FERRY_GRPC_PROVIDER", provider},
+                                   {"FERRY_GRPC_WITHOUT", "pipelining,coalescing,zero-copy"}}});
+    expect_calls(server);
+    EXPECT_EQ(server.stop(), 0);
+    EXPECT_THAT(server.report(), HasSubstr(" 0 in place"));
+    EXPECT_THAT(server.report(), HasSubstr(" 0 registered"));
+  }
+}
+
+TEST(GrpcPlugin, MessagesAreCountedBySize) {
+  if (!has_plugin()) GTEST_SKIP() << "of the plug-in only";
+  Server server;
+  auto stub = Echo::NewStub(server.channel());
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(call_echo(*stub, 5000).ok());
+  stub = nullptr;
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_THAT(server.report(), testing::ContainsRegex("writes by size.* 4K:20[ ;]"));
+  EXPECT_THAT(server.report(), testing::ContainsRegex("taken by size.* 4K:20"));
+}
+
 // A program that was built without the plug-in, and knows nothing of it.
 TEST(GrpcPlugin, PreloadedIntoAnUnmodifiedProgram) {
   if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";

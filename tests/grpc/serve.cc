@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "ferry/interop/grpc_tensor/tensor_service.h"
 #include "tests/grpc/certificate.h"
 #include "tests/grpc/echo.grpc.pb.h"
+#include "tests/grpc/tensors.h"
 
 namespace {
 
@@ -152,10 +154,13 @@ int serve(int argc, char** argv) {
   builder.AddListeningPort(argv[argc - 1], credentials, &port);
   builder.RegisterService(&sync);
   builder.RegisterService(&callback);
+  const auto tensors = tensor_services();
+  for (const auto& service : tensors) builder.RegisterService(service.get());
   builder.RegisterAsyncGenericService(&generic);
   builder.SetMaxReceiveMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 1 << 20);
   if (has(argc, argv, "--off")) builder.AddChannelArgument("tensorferry.enable", 0);
+  if (has(argc, argv, "--tensors")) ferry::grpc::prepare_for_tensors(builder);
   auto queue = builder.AddCompletionQueue();
   auto server = builder.BuildAndStart();
   if (server == nullptr) return 1;

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstring>
-
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
@@ -10,47 +7,9 @@ namespace ferry::interop {
 
 namespace {
 
-constexpr std::size_t kMostParts = 1000;  // of one message
-constexpr std::size_t kMostLarge = 30;    // of these, worth being named on their own
-constexpr std::size_t kLarge = 32 << 10;
-constexpr int kMostMessages = 64;  // taken in for one read
-// Bytes of the peer's memory that slices here may hold; the peer has twice as many for messages.
-constexpr std::uint64_t kMostLent = std::uint64_t{128} << 20;
-constexpr std::uint64_t kLeastLent = 16 << 10;  // smaller messages are copied
-constexpr std::uint32_t kMostLentMessages = Link::kRendezvous * 3 / 4;
-
-std::span<const std::byte> bytes_of(const grpc_slice& slice) {
-  return {reinterpret_cast<const std::byte*>(GRPC_SLICE_START_PTR(slice)),
-          GRPC_SLICE_LENGTH(slice)};
-}
-
-// As gRPC's own endpoint says it, so that calls end with this status.
-absl::Status unavailable(const char* text) {
-  auto status = absl::UnknownError(text);
-  grpc_core::StatusSetInt(&status, grpc_core::StatusIntProperty::kRpcStatus,
-                          GRPC_STATUS_UNAVAILABLE);
-  return status;
-}
-
 void run(grpc_closure* closure, const absl::Status& status) {
   grpc_core::ExecCtx::Run(grpc_core::DebugLocation(), closure, status);
 }
-
-// A message that slices show. The last of them lets go of it.
-struct Lent {
-  std::shared_ptr<Link> link;
-  transfer::Message message;
-  std::atomic<std::size_t> slices;
-
-  static void release(void* raw) {
-    auto* lent = static_cast<Lent*>(raw);
-    from_grpc(lent);
-    if (lent->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    lent->link->lent.fetch_sub(lent->message.bytes(), std::memory_order_relaxed);
-    lent->link->lent_messages.fetch_sub(1, std::memory_order_relaxed);
-    delete lent;
-  }
-};
 
 }  // namespace
 
@@ -108,11 +67,11 @@ FerryEndpoint::FerryEndpoint(std::shared_ptr<Link> link, std::shared_ptr<Wire> w
 }
 
 FerryEndpoint::~FerryEndpoint() {
-  if (sends_.empty()) {
+  if (!sending_) {
     grpc_slice_buffer_destroy(&held_);
     return;
   }
-  sends_.clear();
+  sending_.reset();
   auto* left = new grpc_slice_buffer;
   grpc_slice_buffer_init(left);
   grpc_slice_buffer_swap(left, &held_);
@@ -139,10 +98,15 @@ void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
     finish_write(why_);
     return;
   }
+  if (drained_at_ != 0) {  // the peer is gone, and what was sent last may still be looked at
+    finish_write(absl::OkStatus());
+    return;
+  }
   link_->counts.writes.fetch_add(1, std::memory_order_relaxed);
+  link_->counts.sent_sizes.add(from->length);
   link_->counts.sent_bytes.fetch_add(from->length, std::memory_order_relaxed);
   grpc_slice_buffer_swap(from, &held_);
-  next_slice_ = 0;
+  next_ = pieces_until_ = {};
   push();
   if (write_done_ == nullptr) return;
   // A thread that went to sleep before this saw nobody wait for what may have come meanwhile.
@@ -160,135 +124,9 @@ void FerryEndpoint::pump() {
   if (read_done_ != nullptr) fill();
 }
 
-// Completes the read if anything is there. After the end of the connection, what it brought comes
-// first.
-void FerryEndpoint::fill() {
-  if (ended_) {
-    finish_read(why_);
-    return;
-  }
-  for (int taken = 0; taken < kMostMessages; ++taken) {
-    auto message = link_->mailbox().poll();
-    if (!message) {
-      if (into_->length == 0) end(message.error());
-      break;
-    }
-    if (!*message) break;
-    if (!take(**std::move(message))) return;
-  }
-  if (read_done_ == nullptr) return;
-  if (into_->length != 0) {
-    finish_read(absl::OkStatus());
-  } else if (drained_at_ != 0 && (link_->maps() || now_ns() >= drained_at_)) {
-    end(unavailable("Socket closed"));
-  }
-}
-
-// False: the peer broke the protocol, and all is over.
-bool FerryEndpoint::take(transfer::Message message) {
-  const auto bytes = message.bytes();
-  if (bytes == 0) {
-    logger().warn("gRPC peer {} sent an empty message; the connection is closed", names_.peer);
-    end(unavailable("the peer broke the protocol"));
-    return false;
-  }
-  auto& counts = link_->counts;
-  counts.taken_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  const bool large = bytes >= kLeastLent;
-  const bool room = link_->lent.load(std::memory_order_relaxed) + bytes <= kMostLent &&
-                    link_->lent_messages.load(std::memory_order_relaxed) < kMostLentMessages;
-  if (large && !room && counts.over_budget.fetch_add(1, std::memory_order_relaxed) == 0)
-    logger().info("the program holds {} messages of {} bytes from {}: further ones are copied",
-                  link_->lent_messages.load(), link_->lent.load(), names_.peer);
-  if (large && room) {
-    lend(std::move(message));
-  } else {
-    copy(message);
-  }
-  return true;
-}
-
-void FerryEndpoint::lend(transfer::Message message) {
-  link_->counts.lent_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
-  link_->lent.fetch_add(message.bytes(), std::memory_order_relaxed);
-  link_->lent_messages.fetch_add(1, std::memory_order_relaxed);
-  const auto parts = message.parts();
-  auto* lent = new Lent{link_, std::move(message), {parts.size() + 1}};
-  to_grpc(lent);
-  std::size_t shown = 0;
-  for (const auto& part : parts) {
-    if (part.empty()) continue;
-    const auto* data = reinterpret_cast<const char*>(part.data());
-    if (part.size() <= GRPC_SLICE_INLINED_SIZE) {
-      grpc_slice_buffer_add(into_, grpc_slice_from_copied_buffer(data, part.size()));
-      continue;
-    }
-    ++shown;
-    // Not merged with its neighbours: a slice of its own.
-    grpc_slice_buffer_add_indexed(
-        into_,
-        grpc_slice_new_with_user_data(const_cast<char*>(data), part.size(), &Lent::release, lent));
-  }
-  for (std::size_t unused = parts.size() + 1 - shown; unused > 0; --unused) Lent::release(lent);
-}
-
-void FerryEndpoint::copy(const transfer::Message& message) {
-  link_->counts.copied_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
-  grpc_slice slice = grpc_slice_malloc_large(message.bytes());
-  auto* to = GRPC_SLICE_START_PTR(slice);
-  for (const auto& part : message.parts()) {
-    if (!part.empty()) std::memcpy(to, part.data(), part.size());
-    to += part.size();
-  }
-  grpc_slice_buffer_add(into_, slice);
-}
-
-// Sends what is left of the write, and completes it if the peer has everything, or is gone. As with
-// TCP, it is the reads that fail then: what the peer has said before is heard first.
-void FerryEndpoint::push() {
-  while (next_slice_ < held_.count)
-    if (!send_next()) break;
-  bool lost = false;
-  std::erase_if(sends_, [&lost](auto& send) {
-    if (!send.poll()) return false;
-    lost = lost || !send.wait();
-    return true;
-  });
-  if (lost) next_slice_ = held_.count;
-  if (sends_.empty() && next_slice_ == held_.count) finish_write(absl::OkStatus());
-}
-
-// False: nothing more for now. A peer that holds much of this end's memory lets go of it in time.
-bool FerryEndpoint::send_next() {
-  parts_.clear();
-  std::size_t last = next_slice_;
-  for (std::size_t large = 0;
-       last < held_.count && parts_.size() < kMostParts && large < kMostLarge; ++last) {
-    const auto bytes = bytes_of(held_.slices[last]);
-    if (!bytes.empty()) parts_.push_back(bytes);
-    large += bytes.size() >= kLarge ? 1 : 0;
-  }
-  if (!parts_.empty()) {
-    auto send = link_->mailbox().send(parts_, Deadline::after(Nanos::max()));
-    if (!send.poll()) {
-      sends_.push_back(std::move(send));
-    } else if (auto status = send.wait(); !status) {
-      if (status.error().code() == Code::kResourceExhausted) {
-        blocked_.store(true, std::memory_order_relaxed);
-        Hub::get().ring_soon();
-        return false;
-      }
-      last = held_.count;
-    }
-  }
-  blocked_.store(false, std::memory_order_relaxed);
-  next_slice_ = last;
-  return true;
-}
-
 void FerryEndpoint::end(const Error& error) {
   logger().debug("gRPC's connection with {} ends: {}", names_.peer, error.to_string());
-  end(unavailable("Socket closed"));
+  end(unavailable_status("Socket closed"));
 }
 
 void FerryEndpoint::end(const absl::Status& why) {
@@ -308,7 +146,7 @@ void FerryEndpoint::finish_read(const absl::Status& status) {
 void FerryEndpoint::finish_write(const absl::Status& status) {
   writing_.store(false, std::memory_order_relaxed);
   blocked_.store(false, std::memory_order_relaxed);
-  if (sends_.empty()) grpc_slice_buffer_reset_and_unref(&held_);
+  if (!sending_) grpc_slice_buffer_reset_and_unref(&held_);
   run(std::exchange(write_done_, nullptr), status);
 }
 
@@ -322,7 +160,7 @@ void FerryEndpoint::shutdown(const absl::Status& why) {
 }
 
 void FerryEndpoint::destroy() {
-  shutdown(unavailable("endpoint destroyed"));
+  shutdown(unavailable_status("endpoint destroyed"));
   auto& hub = Hub::get();
   hub.remove(this);
   wire_->close();
@@ -337,7 +175,7 @@ void FerryEndpoint::wire_down(bool stray) {
   if (stray) {
     logger().warn("gRPC peer {} sent bytes where none belong; the connection is closed",
                   names_.peer);
-    end(unavailable("the peer broke the protocol"));
+    end(unavailable_status("the peer broke the protocol"));
     return;
   }
   auto& hub = Hub::get();

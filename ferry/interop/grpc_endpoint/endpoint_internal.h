@@ -1,6 +1,8 @@
 #pragma once
 
+#include <compare>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,14 @@
 #include "ferry/interop/grpc_endpoint/wire_internal.h"
 
 namespace ferry::interop {
+
+// As gRPC's own endpoint says it, so that calls end with this status.
+inline absl::Status unavailable_status(const char* text) {
+  auto status = absl::UnknownError(text);
+  grpc_core::StatusSetInt(&status, grpc_core::StatusIntProperty::kRpcStatus,
+                          GRPC_STATUS_UNAVAILABLE);
+  return status;
+}
 
 // gRPC's end of a connection whose bytes go over a mailbox. The TCP connection on which it was
 // agreed upon carries none: that it lives says that the peer lives.
@@ -70,8 +80,17 @@ class FerryEndpoint final : public grpc_endpoint,
   bool take(transfer::Message message) FERRY_REQUIRES(lock_);
   void lend(transfer::Message message) FERRY_REQUIRES(lock_);
   void copy(const transfer::Message& message) FERRY_REQUIRES(lock_);
+  // A byte of the write under way.
+  struct Place {
+    std::size_t slice = 0;
+    std::size_t offset = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
   void push() FERRY_REQUIRES(lock_);
+  bool settle() FERRY_REQUIRES(lock_);
   bool send_next() FERRY_REQUIRES(lock_);
+  Place gather(std::uint64_t most_bytes, std::size_t most_parts) FERRY_REQUIRES(lock_);
+  bool reconsider(const Error& error) FERRY_REQUIRES(lock_);
   void end(const absl::Status& why) FERRY_REQUIRES(lock_);
   void end(const Error& error) FERRY_REQUIRES(lock_);
   void finish_read(const absl::Status& status) FERRY_REQUIRES(lock_);
@@ -93,8 +112,11 @@ class FerryEndpoint final : public grpc_endpoint,
   std::atomic<bool> reading_{false};
 
   grpc_slice_buffer held_ FERRY_GUARDED_BY(lock_);  // of the write under way
-  std::size_t next_slice_ FERRY_GUARDED_BY(lock_) = 0;
-  std::vector<transfer::Sending> sends_ FERRY_GUARDED_BY(lock_);
+  Place next_ FERRY_GUARDED_BY(lock_);              // what the peer does not have yet
+  Place sent_to_ FERRY_GUARDED_BY(lock_);           // the end of the message that was tried last
+  Place pieces_until_ FERRY_GUARDED_BY(lock_);      // there is no memory for what is before
+  std::uint64_t most_in_a_message_ FERRY_GUARDED_BY(lock_) = Link::most_in_a_message();
+  std::optional<transfer::Sending> sending_ FERRY_GUARDED_BY(lock_);  // one message at a time
   std::vector<std::span<const std::byte>> parts_ FERRY_GUARDED_BY(lock_);
   grpc_closure* write_done_ FERRY_GUARDED_BY(lock_) = nullptr;
   std::atomic<bool> writing_{false};

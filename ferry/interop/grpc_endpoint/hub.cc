@@ -69,6 +69,8 @@ Status Hub::open_now(const std::string& reached_at) {
   FERRY_TRY(device_->wait_descriptor());
   transfer::MailRoomOptions room;
   room.tuning = transfer::TuningUse::kCached;
+  room.budget_bytes = options.memory;
+  room.shared_bytes = options.memory;
   room_.emplace(FERRY_TRY(transfer::MailRoom::open(*device_, room)));
   ::pthread_atfork(nullptr, nullptr, [] { Hub::get().disown(); });
   return {};
@@ -266,6 +268,11 @@ void Hub::undertake() {
   }
 }
 
+void Hub::note_unshared(const Error& why) {
+  if (unshared_.fetch_add(1, std::memory_order_relaxed) == 0)
+    logger().info("gRPC's messages are copied before they are sent: {}", why.message());
+}
+
 void Hub::print_stats() {
   const auto& where = PluginOptions::get().stats;
   if (where.empty()) return;
@@ -279,6 +286,11 @@ void Hub::print_stats() {
     for (const auto& endpoint : *endpoints_)
       text += fmt::format("tensorferry grpc {}\n", endpoint->report());
   }
+  if (const auto slices = unshared_.load(); slices != 0)
+    text += fmt::format(
+        "tensorferry grpc memory: {} slices were made where peers cannot read, and copied, because "
+        "all {} bytes for them were in use\n",
+        slices, PluginOptions::get().memory);
   std::FILE* file = where == "1" ? stderr : std::fopen(where.c_str(), "ae");
   if (file == nullptr) return;
   std::fputs(text.c_str(), file);

@@ -88,6 +88,10 @@ class Hub {
   // Memory for a slice that peers can read in place, while there are any; nothing if it is small,
   // or too much is in use.
   std::optional<grpc_slice> shared_slice(std::size_t bytes);
+  // One was not made there; says so once.
+  void note_unshared(const Error& why);
+  // Bytes of this process's memory that received messages lie in.
+  std::uint64_t received_in_use() const { return room_->bytes_in_use(); }
 
   // A descriptor was added to an epoll: if it is ours, the epoll is gRPC's.
   void note_epoll(int epoll, int fd) {
@@ -161,6 +165,7 @@ class Hub {
   std::atomic<bool> pumping_{false};  // the closure is at it
   std::atomic<unsigned> vain_{0};     // spins in a row that found nothing
   std::atomic<unsigned> skipped_{0};
+  std::atomic<std::uint64_t> unshared_{0};  // slices that were made in ordinary memory
   std::atomic<int> unmapped_{0};  // endpoints whose peers' memory is not mapped: they need progress
 
   SpinLock list_lock_;

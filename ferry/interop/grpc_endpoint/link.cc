@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <bit>
+
+#include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 #include "ferry/interop/grpc_endpoint/link_internal.h"
 
@@ -9,10 +13,21 @@ namespace {
 // used there. To register memory for one send and revoke it costs more.
 constexpr std::uint64_t kCopyAlways = std::uint64_t{1} << 40;
 
+// Large messages that may be under way; those that are lent count until they are let go of.
+constexpr std::uint32_t kRendezvous = 64;
+constexpr std::uint32_t kMostLentMessages = kRendezvous * 3 / 4;
+
 transfer::MailboxOptions link_options(bool maps) {
   transfer::MailboxOptions options;
-  options.rendezvous = Link::kRendezvous;
-  if (maps) options.copy_up_to = kCopyAlways;
+  options.rendezvous = kRendezvous;
+  options.send_bytes = PluginOptions::get().memory;
+  options.most_bytes = Link::most_in_a_message();
+  const auto& plugin = PluginOptions::get();
+  if (maps || !plugin.zero_copy) options.copy_up_to = kCopyAlways;
+  if (!plugin.pipelining) {
+    options.chunk_bytes = transfer::TuningLimits::kMostChunk;
+    options.chunks_in_flight = 1;
+  }
   return options;
 }
 
@@ -35,6 +50,57 @@ Link::~Link() {
   if (afterwards) afterwards();
 }
 
+std::uint64_t Link::most_in_a_message() { return PluginOptions::get().memory / 4; }
+
+// Where the peer's memory is not mapped, messages lie in memory that all connections share.
+bool Link::has_memory_to_lend(std::uint64_t bytes) const {
+  const auto most = PluginOptions::get().memory / 2;
+  return lent_messages_.load(std::memory_order_relaxed) < kMostLentMessages &&
+         lent_.load(std::memory_order_relaxed) + bytes <= most &&
+         (maps_ || Hub::get().received_in_use() <= most);
+}
+
+bool Link::lend(std::uint64_t bytes) {
+  if (has_memory_to_lend(bytes)) {
+    lent_.fetch_add(bytes, std::memory_order_relaxed);
+    lent_messages_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  if (counts.over_budget.fetch_add(1, std::memory_order_relaxed) == 0)
+    logger().info("the program holds {} messages of {} bytes from {}: further ones are copied",
+                  lent_messages_.load(), lent_.load(), peer);
+  return false;
+}
+
+void Link::take_back(std::uint64_t bytes) {
+  lent_.fetch_sub(bytes, std::memory_order_relaxed);
+  lent_messages_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Link::note_pieces(std::uint64_t bytes, const Error& why) {
+  counts.piece_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (counts.in_pieces.fetch_add(1, std::memory_order_relaxed) != 0) return;
+  logger().warn("a message of {} bytes to {} is copied in small pieces: {}", bytes, peer,
+                why.message());
+  LockGuard<Mutex> guard(pieces_lock_);
+  why_pieces_ = why.message();
+}
+
+void SizeCounts::add(std::uint64_t bytes) {
+  const auto at = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(bytes)), kMost);
+  counts_[at == 0 ? 0 : at - 1].fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string SizeCounts::to_string() const {
+  std::string text;
+  for (std::size_t i = 0; i < counts_.size(); ++i) {
+    const auto count = counts_[i].load(std::memory_order_relaxed);
+    const char* const units[] = {"", "K", "M", "G", "T"};
+    if (count != 0) text += fmt::format(" {}{}:{}", 1 << i % 10, units[i / 10], count);
+  }
+  return text;
+}
+
 PluginTraffic Link::traffic() const {
   return {client.load() ? 1U : 0U, counts.sent_bytes.load(), counts.taken_bytes.load(),
           counts.lent_bytes.load()};
@@ -42,13 +108,22 @@ PluginTraffic Link::traffic() const {
 
 std::string Link::report() const {
   const auto stats = mailbox_->stats();
-  return fmt::format(
-      "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies, {} "
+  auto text = fmt::format(
+      "{} {} by {}: {}; {} writes of {} bytes ({} eager messages, {} rendezvous, {} copies of {} "
+      "bytes, {} "
       "registered); {} bytes taken, {} in place, {} copied ({} messages over the budget)",
       client ? "to" : "from", peer, channel_.provider(), channel_.why(), counts.writes.load(),
       counts.sent_bytes.load(), stats.sent - stats.announced, stats.announced, stats.copies,
-      stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
+      stats.copied_bytes, stats.registered, counts.taken_bytes.load(), counts.lent_bytes.load(),
       counts.copied_bytes.load(), counts.over_budget.load());
+  text += fmt::format("; writes by size{}; taken by size{}", counts.sent_sizes.to_string(),
+                      counts.taken_sizes.to_string());
+  if (const auto messages = counts.in_pieces.load(); messages != 0) {
+    LockGuard<Mutex> guard(pieces_lock_);
+    text += fmt::format("; {} messages of {} bytes sent in small pieces, the first because {}",
+                        messages, counts.piece_bytes.load(), why_pieces_);
+  }
+  return text;
 }
 
 }  // namespace ferry::interop

@@ -1,14 +1,28 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "ferry/base/thread_annotations.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/transfer/mailbox.h"
 
 namespace ferry::interop {
+
+// How many messages there were of each size, by powers of two.
+class SizeCounts {
+ public:
+  void add(std::uint64_t bytes);
+  // " 64:12 4K:3": 12 of 64 to 127 bytes, 3 of 4 to 8 KiB.
+  std::string to_string() const;
+
+ private:
+  static constexpr std::size_t kMost = 40;
+  std::array<std::atomic<std::uint64_t>, kMost> counts_{};
+};
 
 // What went over one link, for the report at the end.
 struct LinkCounts {
@@ -18,6 +32,10 @@ struct LinkCounts {
   std::atomic<std::uint64_t> lent_bytes{0};    // of these, handed to gRPC where they lie
   std::atomic<std::uint64_t> copied_bytes{0};  // of these, copied: small, or too much was lent
   std::atomic<std::uint64_t> over_budget{0};   // messages that were copied because of that
+  SizeCounts sent_sizes;                       // of gRPC's writes
+  SizeCounts taken_sizes;                      // of messages received
+  std::atomic<std::uint64_t> in_pieces{0};     // messages that were sent so, for want of memory
+  std::atomic<std::uint64_t> piece_bytes{0};   // in them
 };
 
 // A mailbox and its channel, as long as anybody uses either: the endpoint, and slices of messages
@@ -34,13 +52,16 @@ class Link {
   // Whether the peer's memory is this process's too: what it wrote before it died is here.
   bool maps() const { return maps_; }
 
-  // Large messages that may be under way; those that are used in place count until they are let go
-  // of.
-  static constexpr std::uint32_t kRendezvous = 64;
+  // Most bytes of one message: a quarter of the memory. What is lent is half of it, so that there
+  // is room for a message, also with what its buffer is rounded up by, whatever the program holds.
+  static std::uint64_t most_in_a_message();
+  // Whether a message may be lent to gRPC where it lies; then take_back() is due. False: the
+  // program holds so much that the peer, or this process, may run out of memory. Called by one
+  // thread at a time.
+  bool lend(std::uint64_t bytes);
+  void take_back(std::uint64_t bytes);
 
   LinkCounts counts;
-  std::atomic<std::uint64_t> lent{0};  // bytes that slices hold now
-  std::atomic<std::uint32_t> lent_messages{0};
   // Who is at the other end, as gRPC calls it, and on which side this one is.
   std::string peer;
   std::atomic<bool> client{false};
@@ -48,15 +69,23 @@ class Link {
   // Done when the mailbox is closed: until then it may look at what a failed send left behind.
   std::function<void()> afterwards;
 
+  // For want of memory a message goes in small pieces, through the peer's slots. Logs the first.
+  void note_pieces(std::uint64_t bytes, const Error& why);
+
   std::string report() const;
   PluginTraffic traffic() const;
   ~Link();
 
  private:
   Link() = default;
+  bool has_memory_to_lend(std::uint64_t bytes) const;
   fabric::Channel channel_;
   std::unique_ptr<transfer::Mailbox> mailbox_;  // refers to the channel
   bool maps_ = false;
+  std::atomic<std::uint64_t> lent_{0};  // bytes that slices hold now
+  std::atomic<std::uint32_t> lent_messages_{0};
+  mutable Mutex pieces_lock_;
+  std::string why_pieces_ FERRY_GUARDED_BY(pieces_lock_);
 };
 
 }  // namespace ferry::interop

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <sstream>
 
 #include "ferry/base/fd.h"
 #include "ferry/base/log.h"
@@ -29,6 +30,22 @@ double number_of(const char* name, double otherwise, double least, double most) 
   return otherwise;
 }
 
+void read_without(PluginOptions& options) {
+  std::istringstream words(word_of("FERRY_GRPC_WITHOUT"));
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "pipelining") {
+      options.pipelining = false;
+    } else if (word == "coalescing") {
+      options.coalescing = false;
+    } else if (word == "zero-copy") {
+      options.zero_copy = false;
+    } else {
+      logger().warn(
+          "FERRY_GRPC_WITHOUT={}: pipelining, coalescing and zero-copy can be done without", word);
+    }
+  }
+}
+
 PluginOptions read_environment() {
   PluginOptions options;
   const auto word = word_of("FERRY_GRPC");
@@ -42,6 +59,8 @@ PluginOptions read_environment() {
     options.spin = Nanos(static_cast<std::int64_t>(spin * 1e3));
     options.spins_always = true;
   }
+  options.memory = static_cast<std::uint64_t>(number_of("FERRY_GRPC_MEMORY", 256, 4, 1e6)) << 20;
+  read_without(options);
   options.stats = word_of("FERRY_GRPC_STATS");
   options.patience = number_of("FERRY_GRPC_PATIENCE", 1, 0.01, 1e4);
   if (const auto level = word_of("FERRY_LOG"); !level.empty()) (void)set_log_level(level);

@@ -19,6 +19,16 @@ struct PluginOptions {
   // little while, and less often if that is in vain.
   Nanos spin = std::chrono::microseconds(50);
   bool spins_always = false;
+  // FERRY_GRPC_MEMORY, in MiB: most bytes of large messages that lie in registered memory, for each
+  // of: messages received, memory that gRPC's slices are made in, copies for one connection. What
+  // does not fit is copied through ordinary memory or in small pieces.
+  std::uint64_t memory = std::uint64_t{256} << 20;
+  // FERRY_GRPC_WITHOUT: some of these, with commas between, to measure what each gives. Without
+  // pipelining a large message is read in one go; without coalescing each slice of gRPC's is a
+  // message; without zero-copy every message is copied where it is sent and where it is taken.
+  bool pipelining = true;
+  bool coalescing = true;
+  bool zero_copy = true;
   std::string stats;    // FERRY_GRPC_STATS: "1" for standard error, else a file to append to
   double patience = 1;  // FERRY_GRPC_PATIENCE: scales waits on slow hosts
 

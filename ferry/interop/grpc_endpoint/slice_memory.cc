@@ -23,8 +23,12 @@ void drop_buffer(void* buffer) {
 
 std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
   if (bytes < kLeastShared || !belled_.load(std::memory_order_relaxed)) return std::nullopt;
+  if (!PluginOptions::get().zero_copy) return std::nullopt;
   auto buffer = room_->allocate(bytes);
-  if (!buffer) return std::nullopt;
+  if (!buffer) {
+    note_unshared(buffer.error());
+    return std::nullopt;
+  }
   auto* kept = new transfer::RoomBuffer(*std::move(buffer));
   auto* first = kept->bytes().data();
   to_grpc(kept);

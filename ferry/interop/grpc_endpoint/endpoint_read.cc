@@ -1,0 +1,109 @@
+#include <cstring>
+
+#include "ferry/base/log.h"
+#include "ferry/interop/grpc_endpoint/endpoint_internal.h"
+#include "ferry/interop/grpc_endpoint/hub_internal.h"
+
+// What the endpoint does with messages that have come.
+
+namespace ferry::interop {
+
+namespace {
+
+constexpr int kMostMessages = 64;               // taken in for one read
+constexpr std::uint64_t kLeastLent = 16 << 10;  // smaller messages are copied
+
+// A message that slices show. The last of them lets go of it.
+struct Lent {
+  std::shared_ptr<Link> link;
+  transfer::Message message;
+  std::atomic<std::size_t> slices;
+
+  static void release(void* raw) {
+    auto* lent = static_cast<Lent*>(raw);
+    from_grpc(lent);
+    if (lent->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    lent->link->take_back(lent->message.bytes());
+    delete lent;
+  }
+};
+
+}  // namespace
+
+// Completes the read if anything is there. After the end of the connection, what it brought comes
+// first.
+void FerryEndpoint::fill() {
+  if (ended_) {
+    finish_read(why_);
+    return;
+  }
+  for (int taken = 0; taken < kMostMessages; ++taken) {
+    auto message = link_->mailbox().poll();
+    if (!message) {
+      if (into_->length == 0) end(message.error());
+      break;
+    }
+    if (!*message) break;
+    if (!take(**std::move(message))) return;
+  }
+  if (read_done_ == nullptr) return;
+  if (into_->length != 0) {
+    finish_read(absl::OkStatus());
+  } else if (drained_at_ != 0 && (link_->maps() || now_ns() >= drained_at_)) {
+    end(unavailable_status("Socket closed"));
+  }
+}
+
+// False: the peer broke the protocol, and all is over.
+bool FerryEndpoint::take(transfer::Message message) {
+  const auto bytes = message.bytes();
+  if (bytes == 0) {
+    logger().warn("gRPC peer {} sent an empty message; the connection is closed", names_.peer);
+    end(unavailable_status("the peer broke the protocol"));
+    return false;
+  }
+  auto& counts = link_->counts;
+  counts.taken_sizes.add(bytes);
+  counts.taken_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (bytes >= kLeastLent && PluginOptions::get().zero_copy && link_->lend(bytes)) {
+    lend(std::move(message));
+  } else {
+    copy(message);
+  }
+  return true;
+}
+
+void FerryEndpoint::lend(transfer::Message message) {
+  link_->counts.lent_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
+  const auto parts = message.parts();
+  auto* lent = new Lent{link_, std::move(message), {parts.size() + 1}};
+  to_grpc(lent);
+  std::size_t shown = 0;
+  for (const auto& part : parts) {
+    if (part.empty()) continue;
+    const auto* data = reinterpret_cast<const char*>(part.data());
+    if (part.size() <= GRPC_SLICE_INLINED_SIZE) {
+      grpc_slice_buffer_add(into_, grpc_slice_from_copied_buffer(data, part.size()));
+      continue;
+    }
+    ++shown;
+    // Not merged with its neighbours: a slice of its own.
+    grpc_slice_buffer_add_indexed(
+        into_,
+        grpc_slice_new_with_user_data(const_cast<char*>(data), part.size(), &Lent::release, lent));
+  }
+  for (std::size_t unused = parts.size() + 1 - shown; unused > 0; --unused) Lent::release(lent);
+}
+
+void FerryEndpoint::copy(const transfer::Message& message) {
+  link_->counts.copied_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
+  grpc_slice slice = grpc_slice_malloc_large(message.bytes());
+  auto* to = GRPC_SLICE_START_PTR(slice);
+  for (const auto& part : message.parts()) {
+    if (!part.empty()) std::memcpy(to, part.data(), part.size());
+    to += part.size();
+  }
+  grpc_slice_buffer_add(into_, slice);
+}
+
+}  // namespace ferry::interop
