@@ -160,6 +160,7 @@ Result<int> run_bench_ps(const BenchPsFlags& flags) {
   plan.turns = flags.repeat > 0 ? flags.repeat : flags.quick ? 2 : 6;
   auto* out = flags.json == "-" ? stderr : stdout;
   for (const auto& line : setup_lines(read_setup())) fmt::print(out, "{}\n", line);
+  ::setenv("FERRY_SECRET", kPsSecret, 1);
   InterruptGuard guard;
   const auto measured = measure(flags, plan);
   if (!measured && InterruptGuard::interrupted()) return InterruptGuard::exit_code();

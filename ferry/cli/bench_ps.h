@@ -31,6 +31,9 @@ struct PsFigure {
   Outcome outcome() const;
 };
 
+// Of all that takes part, in the environment of what is started too.
+inline constexpr const char* kPsSecret = "of a benchmark on the loopback";
+
 // What pushes reach with so many workers.
 struct PsSpeed {
   std::string way;  // consistency and number of servers

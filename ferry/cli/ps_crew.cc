@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 
 #include "ferry/fabric/device.h"
@@ -13,7 +12,7 @@ namespace {
 fabric::Options crew_device(const std::string& provider) {
   fabric::Options options;
   options.provider = provider;
-  if (const char* secret = std::getenv("FERRY_SECRET")) options.secret = secret;
+  options.secret = kPsSecret;
   return options;
 }
 

@@ -25,7 +25,6 @@ using std::chrono::seconds;
 using tensor::ElementType;
 using tensor::Spec;
 
-constexpr const char* kSecret = "of a benchmark on the loopback";
 constexpr std::size_t kMebi = std::size_t{1} << 20;
 
 Deadline in_time() { return Deadline::after(seconds(60)); }
@@ -38,7 +37,7 @@ Result<Spec> floats_of(std::size_t bytes) {
 fabric::Options bench_device(const std::string& provider) {
   fabric::Options options;
   options.provider = provider;
-  options.secret = kSecret;
+  options.secret = kPsSecret;
   return options;
 }
 
@@ -369,7 +368,6 @@ Outcome PsFigure::outcome() const {
 }
 
 Result<std::vector<PsFigure>> measure_ps(const PsPlan& plan) {
-  ::setenv("FERRY_SECRET", kSecret, 1);
   auto figures = all_figures();
   for (int turn = 1; turn <= plan.turns; ++turn) {
     fmt::print(stderr, "turn {} of {}\n", turn, plan.turns);
