@@ -79,6 +79,7 @@ Kept keep_many(const Budget& budget, int mib = 3) {
   const auto environment = [&budget](const char* memory) -> Environment {
     return {{"FERRY_GRPC_MEMORY", memory},
             {"FERRY_GRPC_PROVIDER", budget.provider},
+            {"FERRY_GRPC_PATIENCE", "10"},
             {"FERRY_LOG", "info"}};
   };
   Server server({.logs = true, .environment = environment(budget.server)});
