@@ -47,15 +47,14 @@ Status step_often(const BenchCrew& crew, bool async, std::uint32_t workers, int 
   const auto gradient = FERRY_TRY(worker.allocate(spec, in_time()));
   for (auto& value : gradient.elements<float>()) value = 1;
   FERRY_TRY(worker.barrier(in_time()));
-  float last = 0;
-  for (int step = 0; step < steps; ++step) {
-    const auto pulled = FERRY_TRY(worker.push_pull(w, gradient.bytes(), in_time()));
-    last = *reinterpret_cast<const float*>(pulled.views().front().bytes.data());
-  }
+  for (int step = 0; step < steps; ++step)
+    FERRY_TRY(worker.push_pull(w, gradient.bytes(), in_time()));
+  FERRY_TRY(worker.flush(in_time()));
+  const auto pulled = FERRY_TRY(worker.pull(w, in_time()));
+  const auto last = *reinterpret_cast<const float*>(pulled.views().front().bytes.data());
   const auto all = static_cast<float>(steps) * static_cast<float>(workers);
   if (async ? last < static_cast<float>(steps) || last > all : last != all)
     return fail(Code::kDataLoss, "{} after {} steps of {} workers", last, steps, workers);
-  FERRY_TRY(worker.leave(in_time()));
   return {};
 }
 
