@@ -54,7 +54,9 @@ class RestartedJob {
       const auto status = workers_[rank].wait(Deadline::after(60s));
       EXPECT_TRUE(status == 0 || status == Training::kBegunAnew) << rank << ": " << status;
     }
-    if (scheduler_) EXPECT_EQ(scheduler_->wait(), 0);
+    if (scheduler_) {
+      EXPECT_EQ(scheduler_->wait(), 0);
+    }
     for (std::size_t index = 0; index < servers_.size(); ++index)
       EXPECT_EQ(servers_[index].wait(), index == dead_server ? 128 + SIGKILL : 0) << index;
   }
