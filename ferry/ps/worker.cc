@@ -100,7 +100,7 @@ Status WorkerCore::join(Deadline deadline) {
   job_ = welcome.job;
   Bytes who;
   bootstrap::Encoder(who).u32(rank_).u64(welcome.token);
-  scheduler_->stay(Ask::kBackWorker, who, job_);
+  scheduler_->stay(Ask::kBackWorker, who, job_, options_.device);
   std::uint32_t lines = 0;
   for (const auto& server : welcome.servers) lines += server.shards * job_.replicas;
   words_ = FERRY_TRY(data_->allocate(lines * kWordsBytes));
