@@ -18,7 +18,7 @@ constexpr std::chrono::seconds kOneTry{10};  // to connect, and to be heard
 Result<std::unique_ptr<SchedulerLink>> SchedulerLink::connect(fabric::Device& device,
                                                               std::string endpoint,
                                                               Deadline deadline) {
-  std::unique_ptr<SchedulerLink> link(new SchedulerLink(device, std::move(endpoint)));
+  std::unique_ptr<SchedulerLink> link(new SchedulerLink(std::move(endpoint)));
   auto client = FERRY_TRY(RpcClient::connect(device, link->endpoint_, deadline));
   LockGuard<Mutex> guard(link->lock_);
   link->client_ = std::move(client);
@@ -36,7 +36,9 @@ void SchedulerLink::end() {
   changed_.notify_all();
 }
 
-void SchedulerLink::stay(Ask back, const Bytes& who, const JobOptions& job) {
+void SchedulerLink::stay(Ask back, const Bytes& who, const JobOptions& job,
+                         const fabric::Options& data) {
+  options_ = control_options(data);
   back_ = back;
   who_ = who;
   away_ = milliseconds(job.scheduler_away_ms);
@@ -142,10 +144,16 @@ void SchedulerLink::come_back() {
 
 Result<std::shared_ptr<RpcClient>> SchedulerLink::try_back(Deadline deadline) {
   const std::shared_ptr<RpcClient> none;
+  // A device that knows nothing of the scheduler that was at this address before.
+  auto opened = fabric::Device::open(options_);
+  if (!opened) return none;
+  const auto device = std::make_shared<fabric::Device>(*std::move(opened));
   auto connected =
-      RpcClient::connect(device_, endpoint_, std::min(deadline, Deadline::after(kOneTry)));
+      RpcClient::connect(*device, endpoint_, std::min(deadline, Deadline::after(kOneTry)));
   if (!connected) return none;
-  std::shared_ptr<RpcClient> client(*std::move(connected));
+  std::shared_ptr<RpcClient> client(connected->release(), [device](RpcClient* done) {
+    std::unique_ptr<RpcClient>(done).reset();
+  });
   {
     LockGuard<Mutex> guard(lock_);
     ++made_;  // before the scheduler turns to this one

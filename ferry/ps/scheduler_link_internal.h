@@ -22,7 +22,7 @@ class SchedulerLink {
 
   // Once joined: the question that says who this is to a scheduler that was started again, and what
   // it asks with.
-  void stay(Ask back, const Bytes& who, const JobOptions& job);
+  void stay(Ask back, const Bytes& who, const JobOptions& job, const fabric::Options& data);
   // The job is over for this one: a scheduler that goes from now on is not looked for.
   void end();
   // As RpcClient's; asked again, of the next scheduler, if the one that was asked is gone.
@@ -37,8 +37,7 @@ class SchedulerLink {
   void doubt(std::uint64_t made);
 
  private:
-  SchedulerLink(fabric::Device& device, std::string endpoint)
-      : device_(device), endpoint_(std::move(endpoint)) {}
+  explicit SchedulerLink(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   // One that is not `stale`.
   Result<std::shared_ptr<RpcClient>> client_but(const RpcClient* stale, Deadline deadline);
   bool sound() FERRY_REQUIRES(lock_) { return client_ != nullptr && client_->alive(); }
@@ -49,8 +48,8 @@ class SchedulerLink {
   Result<std::shared_ptr<RpcClient>> try_back(Deadline deadline);
   void rest(Nanos span);
 
-  fabric::Device& device_;
   const std::string endpoint_;
+  fabric::Options options_;
   Ask back_{};
   Bytes who_;
   Nanos away_{0};

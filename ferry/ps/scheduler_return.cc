@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
+#include "ferry/bootstrap/socket.h"
 #include "ferry/ps/scheduler_core_internal.h"
 
 // A scheduler that goes on with the state of another: first its servers come back, then its
@@ -90,9 +91,10 @@ void Scheduler::Core::look_who_is_back() {
 void Scheduler::Core::miss_servers() {
   for (std::uint32_t index = 0; index < servers_.size(); ++index) {
     if (!servers_[index].alive || !is_away(servers_[index].peer)) continue;
-    const auto client =
-        RpcClient::connect(*asking_, servers_[index].place.control, Deadline::after(kKnock));
-    if (!client && client.error().os_code() == ECONNREFUSED) server_gone(index);
+    const auto endpoint = bootstrap::Endpoint::parse(servers_[index].place.control);
+    if (!endpoint) continue;
+    const auto knocked = bootstrap::connect_tcp(*endpoint, Deadline::after(kKnock));
+    if (!knocked && knocked.error().os_code() == ECONNREFUSED) server_gone(index);
   }
 }
 

@@ -48,7 +48,7 @@ Status Server::Core::join(Deadline deadline) {
   FERRY_TRY(in.finish("the scheduler's answer"));
   Bytes who;
   bootstrap::Encoder(who).u32(index_).u64(token);
-  scheduler_->stay(Ask::kBackServer, who, job_);
+  scheduler_->stay(Ask::kBackServer, who, job_, options_.device);
   workers_.resize(job_.workers);
   const bool alone = job_.servers == 1 && options_.shards == 1;
   for (std::uint32_t each = 0; each < options_.shards * job_.replicas; ++each)

@@ -100,7 +100,7 @@ Status WorkerCore::join(Deadline deadline) {
   job_ = welcome.job;
   Bytes who;
   bootstrap::Encoder(who).u32(rank_).u64(welcome.token);
-  scheduler_->stay(Ask::kBackWorker, who, job_);
+  scheduler_->stay(Ask::kBackWorker, who, job_, options_.device);
   servers_.resize(welcome.servers.size());
   for (std::uint32_t each = 0; each < servers_.size(); ++each)
     add_links(each, welcome.servers[each].shards);
