@@ -49,7 +49,7 @@ Result<std::shared_ptr<RpcClient>> SchedulerLink::client_but(const RpcClient* st
                                                              Deadline deadline) {
   LockGuard<Mutex> guard(lock_);
   // The connection that failed is not used again, whatever it says of itself.
-  if (stale != nullptr && client_.get() == stale) client_.reset();
+  if (stale != nullptr && client_.get() == stale) lay_aside();
   changed_.notify_all();
   for (;;) {
     if (lost_) return tl::unexpected<Error>(*lost_);
@@ -98,8 +98,13 @@ void SchedulerLink::doubt(std::uint64_t made) {
   LockGuard<Mutex> guard(lock_);
   if (made != made_) return;
   if (away_ == Nanos(0) && !lost_) lost_ = turned_away().value();
-  client_.reset();
+  lay_aside();
   changed_.notify_all();
+}
+
+void SchedulerLink::lay_aside() {
+  if (client_ != nullptr) former_.push_back(std::move(client_));
+  client_ = nullptr;
 }
 
 void SchedulerLink::rest(Nanos span) {
@@ -114,7 +119,7 @@ void SchedulerLink::watch() {
       LockGuard<Mutex> guard(lock_);
       if (stop_ || lost_) return;
       if (sound()) continue;
-      client_.reset();
+      lay_aside();
     }
     come_back();
   }

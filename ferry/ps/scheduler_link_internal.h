@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "ferry/ps/rpc_internal.h"
 
@@ -42,6 +43,8 @@ class SchedulerLink {
   Result<std::shared_ptr<RpcClient>> client_but(const RpcClient* stale, Deadline deadline);
   bool sound() FERRY_REQUIRES(lock_) { return client_ != nullptr && client_->alive(); }
   tl::unexpected<Error> turned_away() const;
+  // Not destroyed at once: its channel is perhaps just being found broken, by a loop of the device.
+  void lay_aside() FERRY_REQUIRES(lock_);
   void watch();
   void come_back();
   // Nothing: to be tried again. An error of its own: the scheduler does not want this one.
@@ -56,6 +59,7 @@ class SchedulerLink {
   Mutex lock_;
   std::condition_variable_any changed_;
   std::shared_ptr<RpcClient> client_ FERRY_GUARDED_BY(lock_);  // null: it is looked for
+  std::vector<std::shared_ptr<RpcClient>> former_ FERRY_GUARDED_BY(lock_);
   std::optional<Error> lost_ FERRY_GUARDED_BY(lock_);
   std::uint64_t made_ FERRY_GUARDED_BY(lock_) = 1;
   bool stop_ FERRY_GUARDED_BY(lock_) = false;
