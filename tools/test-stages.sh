@@ -22,7 +22,7 @@ stages=(
 programs=(
   "unit          | 120 | release asan tsan | ferry_unit_tests"
   "train         | 240 | release asan tsan | ferry_train_tests"
-  "ps            | 240 | release asan tsan | ferry_ps_tests"
+  "ps            | 400 | release asan tsan | ferry_ps_tests"
   "contract fake | 240 | release           | ferry_contract_tests --provider=fake"
   "contract tail | 240 | release           | ferry_contract_tests --provider=fake --tail-flags"
   "contract shm  | 240 | release           | ferry_contract_tests --provider=shm"
