@@ -13,6 +13,8 @@ struct Member {
   std::uint64_t ended = 0;
   std::uint64_t since = 0;           // the last step before those in which it counts
   std::uint64_t through = kForEver;  // the last step in which it counts
+  // The last step in which whoever had this rank before counts. It is ended, and may be open.
+  std::uint64_t former = 0;
 };
 
 // All that a shard is, between two steps: for a server that takes the place of one that is gone.

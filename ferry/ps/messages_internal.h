@@ -50,8 +50,10 @@ enum class Ask : std::uint32_t {
   kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kMoved = 43,    // JobView -> nothing
-  kHold = 44,     // no step is applied until kAdmit -> clock (8), the largest
-  kAdmit = 45,    // rank (4; all ones: nobody), the last step it is not part of (8) -> nothing
+  // rank (4; all ones: nobody): no step is applied until kAdmit -> the largest clock, or the last
+  // step that counts of whoever had the rank (8)
+  kHold = 44,
+  kAdmit = 45,  // rank (4; all ones: nobody), the last step it is not part of (8) -> nothing
   // shard of the job (4), tensor (4), section (4), offset (8) -> bytes, a piece of them; tensor 0:
   // what there is. kNotFound: not yet
   kImage = 46,

@@ -71,6 +71,7 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       const auto rank = FERRY_TRY(rank_of(question.peer));
       workers_[rank].state = State::kOut;
       workers_[rank].left = true;
+      workers_[rank].member = false;
       verdict_ = Verdict{.rank = rank};
       control_->reply(question, Bytes());
       take_out(rank, false);
@@ -160,7 +161,7 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
   }
   auto& worker = workers_[rank];
   if (!worker.member) {
-    const auto held = hold();
+    const auto held = hold(rank);
     if (held) admission_ = Admission{rank, worker.since = *held};
     // If some were told and others not, the next scheduler must say the same.
     worker.member = held && keep();
@@ -173,12 +174,14 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
   return answer;
 }
 
-Result<std::uint64_t> Scheduler::Core::hold() {
+Result<std::uint64_t> Scheduler::Core::hold(std::uint32_t rank) {
+  Bytes who;
+  bootstrap::Encoder(who).u32(rank);
   std::uint64_t clock = 0;
   for (std::uint32_t index = 0; index < servers_.size(); ++index) {
     auto& server = servers_[index];
     if (!server.alive) continue;
-    const auto answer = ask_server(server, Ask::kHold, {});
+    const auto answer = ask_server(server, Ask::kHold, who);
     if (!answer) {
       if (job_.replicas == 1) return tl::unexpected<Error>(answer.error());
       server_gone(index);
@@ -316,10 +319,12 @@ Result<std::optional<Bytes>> Scheduler::Core::barrier(const RpcServer::Question&
   return std::optional<Bytes>();
 }
 
-// Everybody who may still come is waited for.
+// Everybody who may still come is waited for, but for those who have not entered: they may wait for
+// a step of those who wait here.
 void Scheduler::Core::look_at_barrier() {
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank)
-    if (workers_[rank].state != State::kOut && !barrier_.contains(rank)) return;
+    if (workers_[rank].state != State::kOut && workers_[rank].member && !barrier_.contains(rank))
+      return;
   for (const auto& [rank, question] : barrier_) workers_[rank].barriers = workers_[rank].barrier;
   for (const auto& [rank, question] : std::exchange(barrier_, {}))
     control_->reply(question, Bytes());

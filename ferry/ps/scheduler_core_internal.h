@@ -71,6 +71,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void bring_up();
   Result<Bytes> caught_up(std::uint64_t peer, bootstrap::Decoder& in);
   void lose_newcomer();
+  void give_way();
   void settle_view();
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
   Result<std::optional<Bytes>> join_worker(const RpcServer::Question& question,
@@ -78,8 +79,9 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<Bytes> welcome(std::uint64_t peer, std::uint32_t wanted);
   Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
   Result<std::optional<Bytes>> enter(const RpcServer::Question& question);
-  // The last step that was begun anywhere; no shard goes on until release().
-  Result<std::uint64_t> hold();
+  // The last step that was applied anywhere, or that counts of whoever had this rank; no shard goes
+  // on until release().
+  Result<std::uint64_t> hold(std::uint32_t rank);
   void release(const Admission& admission);
   struct TensorAt {
     TensorInfo info;

@@ -69,6 +69,7 @@ void Scheduler::Core::tick() {
   if (servers_away_) return;
   fill_place();
   bring_up();
+  give_way();
 }
 
 void Scheduler::Core::look_who_is_back() {

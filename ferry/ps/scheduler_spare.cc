@@ -96,13 +96,13 @@ void Scheduler::Core::bring_up() {
                   made.error().message());
     return server_gone(index);
   }
-  const auto clock = hold();
+  const auto clock = hold(kNobody);
   if (clock && coming_ && !failure_) {
     std::erase_if(view_.newcomers, [&](const auto& each) { return each.server == index; });
     view_.newcomers.push_back({index, ++last_turn_, server.place, *clock + 1});
     view_.coming = index;
     ++view_.number;
-    tell_view();
+    if (keep()) tell_view();
   }
   release({});
   if (!coming_ || failure_) return;
@@ -136,10 +136,19 @@ void Scheduler::Core::lose_newcomer() {
   settle_view();
 }
 
+// A newcomer waits for a step. If there is nobody left to end one, it is in the way of those who
+// want to enter.
+void Scheduler::Core::give_way() {
+  const bool any = std::any_of(workers_.begin(), workers_.end(), [](const WorkerAt& worker) {
+    return worker.member && worker.state != State::kOut;
+  });
+  if (coming_ && !entering_.empty() && !any) server_gone(*coming_);
+}
+
 void Scheduler::Core::settle_view() {
   view_.coming = JobView::kNobody;
   ++view_.number;
-  tell_view();
+  if (keep()) tell_view();
   count();
   for (const auto& question : std::exchange(entering_, {})) {
     auto answer = enter(question);

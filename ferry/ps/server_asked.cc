@@ -34,7 +34,7 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
     case Ask::kSettle:
       return FERRY_TRY(settle(body));
     case Ask::kHold:
-      return FERRY_TRY(hold());
+      return FERRY_TRY(hold(body));
     case Ask::kAdmit:
       return FERRY_TRY(admit(body));
     case Ask::kMoved:
@@ -250,12 +250,15 @@ Result<Bytes> Server::Core::settle(bootstrap::Decoder& in) {
   return Bytes();
 }
 
-Result<Bytes> Server::Core::hold() {
+Result<Bytes> Server::Core::hold(bootstrap::Decoder& in) {
+  const auto rank = in.u32();
+  FERRY_TRY(in.finish("a worker that enters"));
   std::uint64_t clock = 0;
   for (auto& shard : shards_) {
     shard->run([&] {
       shard->hold();
       clock = std::max(clock, shard->clock());
+      if (rank < job_.workers) clock = std::max(clock, shard->last_of(rank));
     });
   }
   Bytes answer;

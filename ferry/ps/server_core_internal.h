@@ -64,7 +64,7 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> add_landing(bootstrap::Decoder& in);
   Result<Bytes> freeze(bootstrap::Decoder& in);
   Result<Bytes> settle(bootstrap::Decoder& in);
-  Result<Bytes> hold();
+  Result<Bytes> hold(bootstrap::Decoder& in);
   Result<Bytes> admit(bootstrap::Decoder& in);
   Result<Bytes> move_on(std::uint64_t peer, bootstrap::Decoder& in);
   void give_images(const JobView& view);

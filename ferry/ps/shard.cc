@@ -52,14 +52,14 @@ void Shard::run_commands() {
 void Shard::work() {
   while (!stop_) {
     if (commanded_) run_commands();
-    if (!retired_ && !waiting_ && turn()) continue;
+    if (!retired_ && turn()) continue;
     (void)device_.wait_until([this] { return stirs(); }, Deadline::after(kNap));
   }
 }
 
 bool Shard::stirs() const {
   if (commanded_ || stop_) return true;
-  if (retired_ || waiting_) return false;
+  if (retired_) return false;
   return std::any_of(links_.begin(), links_.end(), [](const auto& link) {
     if (link == nullptr || link->frozen || link->waits) return false;
     const auto* at = link->ring.data() + link->taken % kRingEntries * kLine;

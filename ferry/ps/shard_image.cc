@@ -9,7 +9,7 @@ namespace ferry::ps {
 void put(bootstrap::Encoder& out, const ShardImage& image) {
   out.u64(image.clock).u32(image.attempt);
   for (const auto& member : image.members)
-    out.u64(member.ended).u64(member.since).u64(member.through);
+    out.u64(member.ended).u64(member.since).u64(member.through).u64(member.former);
   out.u32(static_cast<std::uint32_t>(image.parts.size()));
   for (const auto& part : image.parts) {
     out.u32(part.tensor).u64(part.image.time);
@@ -27,6 +27,7 @@ Result<ShardImage> get_shard_image(bootstrap::Decoder& in, const JobOptions& job
     member.ended = in.u64();
     member.since = in.u64();
     member.through = in.u64();
+    member.former = in.u64();
   }
   const auto parts = in.u32();
   for (std::uint32_t each = 0; each < parts && in.ok(); ++each) {

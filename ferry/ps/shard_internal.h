@@ -31,7 +31,7 @@ struct ShardStats {
 // run() is for its thread: call it within run().
 class Shard {
  public:
-  // `waiting`: nothing is taken before install().
+  // `waiting`: nothing but first values is taken before install().
   static Result<std::unique_ptr<Shard>> open(fabric::Device& device, const JobOptions& job,
                                              bool alone, bool waiting);
   ~Shard();
@@ -64,6 +64,8 @@ class Shard {
   void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
   // No step is applied from now on, until somebody is admitted, or nobody.
   void hold() { held_ = true; }
+  // The last step that whoever had this rank has ended, and that is known to count.
+  std::uint64_t last_of(std::uint32_t rank) const;
   // The worker is part of all steps after that one.
   void admit(std::uint32_t rank, std::uint64_t since);
   void release();
@@ -130,7 +132,7 @@ class Shard {
   const std::byte* payload(const Link& link, const Entry& entry) const;
   Status give_slots(Link& link, ShardPlace& place);
   bool counts(const Member& member) const {
-    return member.since <= clock_ && member.through > clock_;
+    return member.former > clock_ || (member.since <= clock_ && member.through > clock_);
   }
   bool counts(std::uint32_t rank) const { return counts(members_[rank]); }
   bool lower_ranks_ended(std::uint32_t rank) const;
@@ -154,13 +156,15 @@ class Shard {
   const bool alone_;  // the only shard of the job
   fabric::Region pool_;
   std::vector<std::unique_ptr<Part>> parts_;
-  std::vector<std::unique_ptr<Link>> links_;  // by rank; null: nobody
+  std::vector<std::unique_ptr<Link>> links_;   // by rank; null: nobody
+  std::vector<std::unique_ptr<Link>> former_;  // whose slots may still be part of a step
   std::vector<Member> members_;
   std::uint64_t clock_ = 0;
   std::uint32_t attempt_ = 0;  // at the open step
   std::uint64_t view_ = 0;
   bool held_ = false;
-  bool waiting_;                   // for an image
+  // For an image. Steps are in the future until then; first values are taken.
+  bool waiting_;
   std::vector<Verdict> verdicts_;  // that came meanwhile
   std::uint64_t cut_ = 0;          // the step after which an image is made
   std::shared_ptr<ShardImage> image_;

@@ -9,7 +9,8 @@ namespace ferry::ps {
 
 Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
                                  const fabric::RemoteAt& words) {
-  if (links_[rank] != nullptr && !links_[rank]->frozen)
+  // One that has sent nothing yet may try again.
+  if (links_[rank] != nullptr && !links_[rank]->frozen && links_[rank]->taken > 0)
     return fail(Code::kAlreadyExists, "worker {} has attached already", rank);
   auto link = std::make_unique<Link>();
   link->rank = rank;
@@ -20,6 +21,7 @@ Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
   place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
   FERRY_TRY(give_slots(*link, place));
   if (!waiting_) greet(*link);
+  if (links_[rank] != nullptr) former_.push_back(std::move(links_[rank]));
   links_[rank] = std::move(link);
   return place;
 }
@@ -184,8 +186,14 @@ void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t atte
   go_on();
 }
 
+std::uint64_t Shard::last_of(std::uint32_t rank) const {
+  const auto& member = members_[rank];
+  const bool there_was = member.since != kForEver && member.through != kForEver;
+  return there_was ? std::max(member.through, member.former) : 0;
+}
+
 void Shard::admit(std::uint32_t rank, std::uint64_t since) {
-  members_[rank] = {.ended = since, .since = since};
+  members_[rank] = {.ended = since, .since = since, .former = last_of(rank)};
   release();
 }
 
@@ -218,6 +226,7 @@ void Shard::begin_anew(std::uint32_t attempt) {
     if (member.since != kForEver) member.ended = std::max(member.ended, member.since);
     // Those who ended the step and then died cannot push it again.
     if (member.through != kForEver) member.through = std::min(member.through, clock_);
+    member.former = std::min(member.former, clock_);
   }
   for (auto& link : links_) {
     if (link == nullptr) continue;

@@ -311,6 +311,7 @@ Result<Parameter> WorkerCore::open_tensor(TensorInfo info, Deadline deadline) {
         &link_of(part.run.shard, static_cast<std::uint32_t>(index / tensor.info.runs.size()));
     part.layout = {part.run.bytes, tensor.info.block_bytes};
   }
+  const Posting whole(posting_);  // a newcomer that is met knows all tensors
   for (std::uint32_t server = 0; server < servers_.size(); ++server)
     FERRY_TRY(open_parts(tensor, server, deadline));
   const auto parameter = static_cast<Parameter>(tensors_.size());
@@ -352,10 +353,8 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
   if (values.empty()) zeros.resize(tensors_[parameter].bytes);
   FERRY_TRY(
       post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
-  // A server that catches up gets them from the other copy, or later.
   const auto taken = [this] {
-    return everywhere(
-        [](const ShardLink& link) { return link.coming || link.landed() >= link.posted; });
+    return everywhere([](const ShardLink& link) { return link.landed() >= link.posted; });
   };
   return wait_for(taken, deadline, "first values of a tensor to be taken");
 }
@@ -363,6 +362,7 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
 Result<tensor::Tensor> WorkerCore::allocate(const tensor::Spec& spec, Deadline deadline) {
   const auto bytes = FERRY_TRY(spec.bytes());
   Memory memory;
+  const Posting whole(posting_);  // a newcomer that is met knows all of them
   memory.region = FERRY_TRY(data_->allocate(bytes));
   for (std::uint32_t server = 0; server < servers_.size(); ++server)
     memory.at.push_back(FERRY_TRY(lend(server, memory.region, deadline)));

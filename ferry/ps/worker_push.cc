@@ -278,7 +278,10 @@ Status WorkerCore::post_end(Deadline deadline) {
 }
 
 Status WorkerCore::end_step(Deadline deadline) {
-  if (sync()) FERRY_TRY(flush(deadline));
+  if (sync()) {
+    FERRY_TRY(flush(deadline));
+    FERRY_TRY(look_around(deadline));
+  }
   pushing_ = step_ + 1;
   FERRY_TRY(post_end(deadline));
   ++step_;
@@ -298,8 +301,12 @@ Status WorkerCore::flush(Deadline deadline) {
 Status WorkerCore::make_landing(TensorLink& tensor, Deadline deadline) {
   auto region = FERRY_TRY(data_->allocate(tensor.bytes));
   tensor.landing = std::move(region);
-  for (std::uint32_t server = 0; server < servers_.size(); ++server)
-    FERRY_TRY(offer_landing(tensor, server, deadline));
+  for (std::uint32_t server = 0; server < servers_.size(); ++server) {
+    auto offered = offer_landing(tensor, server, deadline);
+    if (offered) continue;
+    tensor.landing = {};
+    return offered;
+  }
   return {};
 }
 

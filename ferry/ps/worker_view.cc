@@ -68,6 +68,7 @@ Status WorkerCore::learn_view(Deadline deadline) {
     if (view.is_gone(server) && !coming) continue;
     const auto& at = servers_[server];
     if (at.turn != newcomer.turn || at.gone) {
+      if (at.turn != newcomer.turn) go_without(server);
       if (!joined_ || posting_ > 0 || !meet(newcomer, deadline)) {
         behind_ = true;
         continue;
@@ -100,8 +101,7 @@ bool WorkerCore::meet(const Newcomer& newcomer, Deadline deadline) {
   at.first_shard = old.first_shard;
   at.first_link = old.first_link;
   at.turn = newcomer.turn;
-  if (joined_ && !old.gone) ++stats_.servers_gone;
-  past_.push_back(std::move(old));
+  if (old.channel) past_.push_back(std::move(old));
   const auto met = introduce(newcomer, std::min(deadline, Deadline::after(kIntroduction)));
   if (met) return true;
   logger().info("worker {} did not meet server {}: {}", rank_, newcomer.server,
@@ -154,11 +154,12 @@ void WorkerCore::go_without(std::uint32_t server) {
 
 Status WorkerCore::outlive(std::uint32_t server, const Error& problem, Deadline deadline) {
   const auto& at = servers_[server];
+  const auto turn = at.turn;
   const bool died = problem.code() == Code::kUnavailable || !at.channel.alive();
   if (job_.replicas == 1 || !died) return tl::unexpected<Error>(problem);
   for (;;) {
     FERRY_TRY(learn_view(deadline));
-    if (at.gone) return {};
+    if (at.gone || at.turn != turn) return {};
     if (deadline.expired()) return tl::unexpected<Error>(problem);
     std::this_thread::sleep_for(kVerdict);
   }

@@ -1,5 +1,6 @@
 #include <signal.h>
 
+#include "ferry/math/optimize.h"
 #include "tests/ps/roles.h"
 
 // Workers that join late, and such that come back.
@@ -151,6 +152,45 @@ TEST_P(JoinsAfter, ADeath) {
             std::vector<float>(kJoinValues, 9.0F));
   EXPECT_EQ(job.scheduler().stats().dead, 1U);
   EXPECT_EQ(job.scheduler().stats().workers, 2U);
+}
+
+// Whoever has the rank ends a step and dies before it is applied; another one comes before that,
+// and does the same. What they have ended counts, and nothing else.
+TEST_P(JoinsAfter, AnEndThatIsNotAppliedYet) {
+  Job job(GetParam(), {.servers = 2, .workers = 2, .block_bytes = 4096, .pool_blocks = 64}, 2);
+  Training training{.scheduler = job.scheduler().endpoint(), .provider = GetParam()};
+  training.workers = 2;
+  training.victim = 1;
+  training.how = "after";
+  training.victim_step = 1;
+  auto worker = job.worker(0);
+  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
+  const auto spec = f32({static_cast<std::int64_t>(training.count)});
+  const auto a = must(worker.init("a", spec, {}, update, soon()));
+  const std::vector<float> ones(training.count, 1.0F);
+  const auto theirs = noise(training.count, 10'000 + 10);  // as roles.cc has it
+  std::vector<float> expected(training.count);
+  std::vector<float> velocity(training.count);
+  const auto step = [&](std::vector<const float*> parts) {
+    must(worker.push(a, raw(ones), soon()));
+    must(worker.end_step(soon()));
+    must(worker.flush(soon()));
+    math::momentum(expected.data(), expected.data(), velocity.data(), {parts, 1.0F}, {0.1F, 0.9F},
+                   training.count);
+    EXPECT_EQ(floats(must(worker.pull(a, soon())), training.count), expected);
+  };
+  for (std::uint32_t dead = 1; dead <= 2; ++dead) {
+    auto victim = Process::start(training.arguments(1));
+    if (dead == 2) step({ones.data(), theirs.data()});
+    EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+    for (const auto limit = soon(); job.scheduler().stats().dead < dead && !limit.expired();)
+      std::this_thread::sleep_for(1ms);
+  }
+  auto third = job.worker(1);
+  step({ones.data(), theirs.data()});
+  std::thread other([&] { must(third.end_step(soon())); });
+  step({ones.data()});
+  other.join();
 }
 
 TEST(JoinOptions, ThatCannotBe) {

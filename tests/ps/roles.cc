@@ -94,7 +94,7 @@ int train(const std::vector<std::string>& words) {
   const auto spec = f32({static_cast<std::int64_t>(training.count)});
   const Parameter parameters[] = {must(worker.init("a", spec, {}, update, in_time())),
                                   must(worker.init("b", spec, {}, update, in_time()))};
-  must(worker.barrier(in_time()));
+  if (training.how != "after") must(worker.barrier(in_time()));
   const auto place = must(worker.allocate(spec, in_time()));
   for (std::uint64_t step = 1; step <= training.steps; ++step) {
     const bool last = rank == training.victim && step == training.victim_step;

@@ -139,6 +139,9 @@ TEST_P(Spares, AreThereForNewWorkersAndTensors) {
   job.kill(0);
   until([&] { return job.scheduler().stats().servers_gone == 1; });
   const auto w = must(first.init("w", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
+  // More blocks than a worker has slots.
+  const std::vector<float> many(1 << 17, 5.0F);
+  const auto big = must(first.init("big", f32({1 << 17}), raw(many), {UpdateKind::kSum}, soon()));
   auto late = std::async(std::launch::async, [&] {
     auto second = job.worker(1);
     const auto found = must(second.find("w", soon()));
@@ -158,8 +161,28 @@ TEST_P(Spares, AreThereForNewWorkersAndTensors) {
   until([&] { return job.scheduler().stats().servers_gone == 1; });
   model.step();
   EXPECT_EQ(floats(must(first.pull(w, soon())), kValues), std::vector<float>(kValues, 3.0F));
+  EXPECT_EQ(floats(must(first.pull(big, soon())), many.size()), many);
   must(first.leave(soon()));
   must(job.scheduler().wait(soon()));
+}
+
+// Steps in which a worker has nothing to push are steps, too.
+TEST_P(Spares, AreMetByWhoPushesNothing) {
+  Job job(GetParam().provider, options(1), GetParam().shards);
+  auto worker = job.worker();
+  Model model(worker);
+  model.step();
+  auto coming = spare(job);
+  job.kill(0);
+  until([&] { return job.scheduler().stats().servers_gone == 1; });
+  for (const auto limit = soon(); job.scheduler().stats().servers_gone > 0 && !limit.expired();) {
+    must(worker.end_step(soon()));
+    must(worker.flush(soon()));
+  }
+  auto server = must(coming.get());
+  job.kill(1);
+  until([&] { return job.scheduler().stats().servers_gone == 1; });
+  EXPECT_EQ(model.all(), undisturbed(GetParam().provider, 1));
 }
 
 TEST_P(Spares, ThatDieAreReplacedToo) {
