@@ -210,8 +210,10 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
       ->check(seconds_between(0.1, 86400))
       ->capture_default_str();
   command
-      .add_option("--replicas", flags.job.replicas,
-                  "Servers that have each block: with 2 the job goes on when one dies")
+      .add_option(
+          "--replicas", flags.job.replicas,
+          "Servers that have each block: with 2 the job goes on when one dies, and one that "
+          "is started later takes its place (sync)")
       ->check(CLI::Range(1, 2))
       ->capture_default_str();
   command
