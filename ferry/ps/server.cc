@@ -62,8 +62,8 @@ Status Server::Core::join(Deadline deadline) {
 // Shards may wait for workers to let go of a plane: nobody holds one from now on.
 Server::Core::~Core() {
   stop_ = true;
+  control_.reset();  // its thread starts the copier
   if (copier_.joinable()) copier_.join();
-  control_.reset();
   for (auto& [id, parts] : tensors_)
     for (auto& at : parts)
       for (std::uint32_t rank = 0; rank < job_.workers; ++rank) at.part->clear_seat(rank);

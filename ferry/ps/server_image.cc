@@ -59,6 +59,8 @@ Result<Bytes> Server::Core::catch_up(bootstrap::Decoder& in) {
   const auto first = std::string(in.string(kMostName));
   const auto second = std::string(in.string(kMostName));
   FERRY_TRY(in.finish("where the copies are"));
+  if (copier_.joinable())
+    return fail(Code::kFailedPrecondition, "server {} was told already", index_);
   copier_ = std::thread([this, first, second] {
     const auto count = options_.shards;
     const auto others = first_of(job_, index_) * count;
