@@ -70,6 +70,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void fill_place();
   void bring_up();
   Result<Bytes> caught_up(std::uint64_t peer, bootstrap::Decoder& in);
+  void let_catch_up();
   void lose_newcomer();
   void give_way();
   void settle_view();

@@ -127,6 +127,7 @@ void Scheduler::Core::go_on() {
   else if (verdict_)
     settle(verdict_->rank);
   release(std::exchange(admission_, std::nullopt).value_or(Admission()));
+  if (coming_ && !failure_) let_catch_up();
   for (const auto& worker : workers_)
     if (worker.state == State::kOut) forget_tensors_of(worker.peer);
   (void)keep();

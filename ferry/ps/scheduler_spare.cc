@@ -105,12 +105,18 @@ void Scheduler::Core::bring_up() {
     if (keep()) tell_view();
   }
   release({});
-  if (!coming_ || failure_) return;
+  if (coming_ && !failure_) let_catch_up();
+}
+
+// One that was told already says so.
+void Scheduler::Core::let_catch_up() {
+  const auto index = *coming_;
   Bytes sources;
   bootstrap::Encoder(sources)
       .string(servers_[first_of(job_, index)].place.control)
       .string(servers_[second_of(job_, index)].place.control);
-  if (!ask_server(server, Ask::kCatchUp, sources)) server_gone(index);
+  const auto told = ask_server(servers_[index], Ask::kCatchUp, sources);
+  if (!told && told.error().code() != Code::kFailedPrecondition) server_gone(index);
 }
 
 Result<Bytes> Scheduler::Core::caught_up(std::uint64_t peer, bootstrap::Decoder& in) {
