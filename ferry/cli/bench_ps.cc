@@ -66,6 +66,7 @@ std::string figures_table(const std::vector<PsFigure>& figures) {
 
 std::string speeds_table(const std::vector<PsSpeed>& speeds) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(speeds.size());
   for (const auto& speed : speeds)
     rows.push_back({speed.way, size_text(speed.block), fmt::format("{}", speed.workers),
                     fmt::format("{:.3g} GB/s", speed.gb_per_second)});

@@ -66,6 +66,7 @@ Result<double> speed_of(const PsPlan& plan, const Way& way) {
   const int steps = std::max(4, (plan.quick ? 40 : 160) / static_cast<int>(way.workers));
   std::vector<Status> ended(way.workers);
   std::vector<std::thread> threads;
+  threads.reserve(ended.size());
   const auto begin = now_ns();
   for (auto& one : ended)
     threads.emplace_back([&] { one = step_often(crew, way.async, way.workers, steps); });
