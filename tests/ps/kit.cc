@@ -25,6 +25,7 @@ fabric::Options device_options(const std::string& provider) {
   options.provider = provider;
   options.secret = "the secret of these tests";
   options.arena_bytes = std::size_t{16} << 20;
+  options.patience = kSlower;
   return options;
 }
 

@@ -22,7 +22,13 @@ using tensor::ElementType;
 using tensor::Shape;
 using tensor::Spec;
 
-inline Deadline soon() { return Deadline::after(30s); }
+// Sanitizers make everything slower, and what is slow is not to be taken for dead.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int kSlower = 3;
+#else
+inline constexpr int kSlower = 1;
+#endif
+inline Deadline soon() { return Deadline::after(30s * kSlower); }
 
 using ferry::trial::code_of;
 using ferry::trial::must;

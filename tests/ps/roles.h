@@ -36,7 +36,7 @@ struct Training {
   // the same, and goes on later
   std::string how = "none";
   std::size_t count = 30011;
-  double patience = 1;
+  double patience = kSlower;
   // Worker 0 sends this signal to this process in the middle of `victim_step`.
   int hit = 0;
   int signal = 0;
