@@ -102,7 +102,9 @@ Result<double> run_fio(const std::string& file, const std::string& what, std::ui
                                    "--fallocate=none",
                                    "--overwrite=1",
                                    "--output-format=json"};
-  if (verify) args.insert(args.end(), {"--verify=crc32c", "--verify_fatal=1", "--end_fsync=1"});
+  if (verify)
+    args.insert(args.end(),
+                {"--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--end_fsync=1"});
   if (time > 0) args.insert(args.end(), {"--time_based", fmt::format("--runtime={:.0f}", time)});
   auto child = FERRY_TRY(RoundChild::start("/usr/bin/env", args, Complaints::kWithTheRest));
   std::string said;

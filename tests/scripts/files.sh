@@ -137,7 +137,7 @@ PY
   fi
   if command -v fio >/dev/null; then
     fio --name=v --filename="$m/table/value" --size=4M --bs=256k --rw=randwrite --ioengine=psync --verify=crc32c \
-      --verify_fatal=1 --do_verify=1 --end_fsync=1 --fallocate=none --overwrite=1 --output="$folder/fio.out" || { cat "$folder/fio.out"; exit 1; }
+      --verify_fatal=1 --verify_state_save=0 --do_verify=1 --end_fsync=1 --fallocate=none --overwrite=1 --output="$folder/fio.out" || { cat "$folder/fio.out"; exit 1; }
     cp "$m/table/value" "$folder/written"
     cmp "$folder/written" "$m/table/value"
   fi
