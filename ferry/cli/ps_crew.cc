@@ -4,17 +4,8 @@
 #include <chrono>
 #include <memory>
 
-#include "ferry/fabric/device.h"
-
 namespace ferry::cli {
 namespace {
-
-fabric::Options crew_device(const std::string& provider) {
-  fabric::Options options;
-  options.provider = provider;
-  options.secret = kPsSecret;
-  return options;
-}
 
 struct PsWorkerFlags {
   std::string provider;
@@ -22,8 +13,9 @@ struct PsWorkerFlags {
 };
 
 Status step_for_ever(const PsWorkerFlags& flags) {
-  auto worker = FERRY_TRY(ps::Worker::open(
-      {.scheduler = flags.scheduler, .device = crew_device(flags.provider)}, BenchCrew::in_time()));
+  auto worker = FERRY_TRY(
+      ps::Worker::open({.scheduler = flags.scheduler, .device = bench_device(flags.provider)},
+                       BenchCrew::in_time()));
   const auto spec = FERRY_TRY(BenchCrew::model());
   const auto parameter =
       FERRY_TRY(worker.init("w", spec, {}, {ps::UpdateKind::kSum}, BenchCrew::in_time()));
@@ -35,6 +27,13 @@ Status step_for_ever(const PsWorkerFlags& flags) {
 
 }  // namespace
 
+fabric::Options bench_device(const std::string& provider) {
+  fabric::Options options;
+  options.provider = provider;
+  options.secret = kPsSecret;
+  return options;
+}
+
 Deadline BenchCrew::in_time() { return Deadline::after(std::chrono::seconds(60)); }
 
 Result<tensor::Spec> BenchCrew::model() {
@@ -43,7 +42,7 @@ Result<tensor::Spec> BenchCrew::model() {
 
 Result<BenchCrew> BenchCrew::start(const PsPlan& plan, const std::string& provider,
                                    const ps::JobOptions& job) {
-  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, crew_device(provider)}));
+  auto scheduler = FERRY_TRY(ps::Scheduler::open({job, bench_device(provider)}));
   BenchCrew crew(plan.program, provider, std::move(scheduler));
   for (std::uint32_t each = 0; each < job.servers; ++each) {
     crew.servers_.push_back(FERRY_TRY(RoundChild::start(
@@ -56,7 +55,7 @@ Result<BenchCrew> BenchCrew::start(const PsPlan& plan, const std::string& provid
 }
 
 Result<ps::Worker> BenchCrew::worker() const {
-  return ps::Worker::open({.scheduler = scheduler_.endpoint(), .device = crew_device(provider_)},
+  return ps::Worker::open({.scheduler = scheduler_.endpoint(), .device = bench_device(provider_)},
                           in_time());
 }
 

@@ -6,10 +6,14 @@
 
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_ps.h"
+#include "ferry/fabric/options.h"
 #include "ferry/ps/scheduler.h"
 #include "ferry/ps/worker.h"
 
 namespace ferry::cli {
+
+// Of everything in `bench ps`.
+fabric::Options bench_device(const std::string& provider);
 
 // A job of the benchmark: the scheduler in this process, servers and other workers in processes of
 // their own. Move-only.

@@ -13,6 +13,7 @@
 
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_ps.h"
+#include "ferry/cli/ps_crew.h"
 #include "ferry/fabric/device.h"
 #include "ferry/math/sum.h"
 #include "ferry/ps/exchange.h"
@@ -32,13 +33,6 @@ Deadline in_time() { return Deadline::after(seconds(60)); }
 Result<Spec> floats_of(std::size_t bytes) {
   const auto count = static_cast<std::int64_t>(bytes / sizeof(float));
   return Spec{ElementType::kF32, FERRY_TRY(tensor::Shape::of({count}))};
-}
-
-fabric::Options bench_device(const std::string& provider) {
-  fabric::Options options;
-  options.provider = provider;
-  options.secret = kPsSecret;
-  return options;
 }
 
 // Scheduler, server and a place to write to, in a process of their own.

@@ -1,5 +1,4 @@
-#include <chrono>
-#include <map>
+#include <algorithm>
 #include <thread>
 
 #include "ferry/cli/bench_ps.h"
@@ -38,8 +37,9 @@ std::vector<Way> all_ways(bool quick) {
   return ways;
 }
 
-// Steps of one worker, from memory that servers of this host may map; what came back is looked at.
-Status step_often(const BenchCrew& crew, bool async, std::uint32_t workers, int steps) {
+// Seconds of the steps of one worker, from memory that servers of this host may map; what came back
+// is looked at.
+Result<double> step_often(const BenchCrew& crew, bool async, std::uint32_t workers, int steps) {
   auto worker = FERRY_TRY(crew.worker());
   const auto spec = FERRY_TRY(BenchCrew::model());
   const auto in_time = BenchCrew::in_time;
@@ -47,15 +47,17 @@ Status step_often(const BenchCrew& crew, bool async, std::uint32_t workers, int 
   const auto gradient = FERRY_TRY(worker.allocate(spec, in_time()));
   for (auto& value : gradient.elements<float>()) value = 1;
   FERRY_TRY(worker.barrier(in_time()));
+  const auto begin = now_ns();
   for (int step = 0; step < steps; ++step)
     FERRY_TRY(worker.push_pull(w, gradient.bytes(), in_time()));
   FERRY_TRY(worker.flush(in_time()));
+  const auto took = static_cast<double>(now_ns() - begin) / 1e9;
   const auto pulled = FERRY_TRY(worker.pull(w, in_time()));
   const auto last = *reinterpret_cast<const float*>(pulled.views().front().bytes.data());
   const auto all = static_cast<float>(steps) * static_cast<float>(workers);
   if (async ? last < static_cast<float>(steps) || last > all : last != all)
     return fail(Code::kDataLoss, "{} after {} steps of {} workers", last, steps, workers);
-  return {};
+  return took;
 }
 
 Result<double> speed_of(const PsPlan& plan, const Way& way) {
@@ -64,15 +66,14 @@ Result<double> speed_of(const PsPlan& plan, const Way& way) {
   if (way.async) job.consistency = ps::Consistency::kAsync;
   const auto crew = FERRY_TRY(BenchCrew::start(plan, way.provider, job));
   const int steps = std::max(4, (plan.quick ? 40 : 160) / static_cast<int>(way.workers));
-  std::vector<Status> ended(way.workers);
+  std::vector<Result<double>> ended(way.workers);
   std::vector<std::thread> threads;
   threads.reserve(ended.size());
-  const auto begin = now_ns();
   for (auto& one : ended)
     threads.emplace_back([&] { one = step_often(crew, way.async, way.workers, steps); });
   for (auto& thread : threads) thread.join();
-  const auto seconds = static_cast<double>(now_ns() - begin) / 1e9;
-  for (auto& one : ended) FERRY_TRY(std::move(one));
+  double seconds = 0;  // of the slowest
+  for (auto& one : ended) seconds = std::max(seconds, FERRY_TRY(std::move(one)));
   if (InterruptGuard::interrupted()) return fail(Code::kCancelled, "interrupted");
   const auto model = FERRY_TRY(BenchCrew::model());
   const auto bytes = FERRY_TRY(model.bytes());
