@@ -1,10 +1,17 @@
-#include <cstring>
-
+#include "ferry/base/copy.h"
 #include "ferry/transfer/mail_core_internal.h"
 
 // Memory of large messages that the peer reads: given out, copied to, or registered for one send.
 
 namespace ferry::transfer {
+
+namespace {
+
+// A copy of so many bytes would drive everything else out of the caches, itself included.
+constexpr std::uint64_t kStreamed = std::uint64_t{6} << 20;
+constexpr std::uint64_t kLeastStreamed = 4096;  // of a part: its ends are copied as usual
+
+}  // namespace
 
 // The parts that lie in buffers of ours keep those from being used anew.
 void MailCore::share_all(MailOutgoing& out) {
@@ -143,8 +150,9 @@ Status MailCore::copy_parts(MailOutgoing& out, std::vector<Place>& places) {
     if (places[i].how != Place::How::kCopy) continue;
     places[i].remote = buffer.remote;
     const auto& part = out.parts[i];
-    if (!part.empty())
-      std::memcpy(buffer.bytes.data() + places[i].offset, part.data(), part.size());
+    if (part.empty()) continue;
+    const bool streaming = copied >= kStreamed && part.size() >= kLeastStreamed;
+    copy_with(buffer.bytes.data() + places[i].offset, part.data(), part.size(), streaming);
   }
   MailGuard guard(*this);
   stats_.copies += count;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "ferry/fabric/shm/copy_internal.h"
+#include "ferry/base/copy.h"
 #include "ferry/fabric/shm/layout_internal.h"
 
 namespace ferry::fabric::shm {

@@ -111,15 +111,20 @@ void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
   if (write_done_ == nullptr) return;
   // A thread that went to sleep before this saw nobody wait for what may have come meanwhile.
   writing_.store(true, std::memory_order_seq_cst);
-  if (has_news()) Hub::get().tell_grpc();
+  if (has_news()) go_on();
 }
 
-void FerryEndpoint::pump() {
+bool FerryEndpoint::pump() {
   if (!reading_.load(std::memory_order_acquire) && !writing_.load(std::memory_order_acquire))
-    return;
+    return false;
   LockGuard<Mutex> guard(lock_);
   const bool retry = drained_at_ != 0 || blocked_.load(std::memory_order_relaxed);
-  if (!retry && !has_news()) return;
+  if (!retry && !has_news()) return false;
+  go_on();
+  return !retry;
+}
+
+void FerryEndpoint::go_on() {
   if (write_done_ != nullptr) push();
   if (read_done_ != nullptr) fill();
 }

@@ -47,8 +47,8 @@ class FerryEndpoint final : public grpc_endpoint,
                              grpc_endpoint* under, Names names);
   ~FerryEndpoint();
 
-  // Something may have come, or a write may have ended.
-  void pump();
+  // Something may have come, or a write may have ended. True: so it was.
+  bool pump();
   // Whether pump() would find something that gRPC waits for. Any thread. The end of a send may have
   // been seen by any thread that was in the mailbox: then the mailbox has nothing new, but we have.
   bool has_news() const {
@@ -76,6 +76,7 @@ class FerryEndpoint final : public grpc_endpoint,
   void destroy();
   void wire_down(bool stray);
 
+  void go_on() FERRY_REQUIRES(lock_);
   void fill() FERRY_REQUIRES(lock_);
   bool take(transfer::Message message) FERRY_REQUIRES(lock_);
   void lend(transfer::Message message) FERRY_REQUIRES(lock_);

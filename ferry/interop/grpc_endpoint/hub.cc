@@ -17,6 +17,7 @@ constexpr std::size_t kHubArena = std::size_t{4} << 20;
 // A process that is stopped for a while keeps its connections, as it does over TCP.
 constexpr double kHubPatience = 10;
 constexpr std::uint32_t kMostLanes = 1 << 20;
+constexpr std::size_t kMostAtOnce = 12;  // connections that a thread serves before gRPC goes on
 constexpr auto kDrainTurn = std::chrono::milliseconds(20);
 
 fabric::Options device_options(const PluginOptions& options, const SecretSource& secret,
@@ -144,31 +145,35 @@ void Hub::rung(void* doorbell, absl::Status status) {
 // What comes after the arming rings, what came before is looked for here. With the hook it is the
 // thread that sleeps next that arms, and looks; but one may sleep since before there was a bell.
 void Hub::on_rung(Doorbell& bell) {
-  pumping_.store(true, std::memory_order_seq_cst);
-  const bool hooked = hooked_.load(std::memory_order_relaxed);
-  if (!hooked || somebody_waits_plain()) {
+  if (!hooked_.load(std::memory_order_relaxed) || somebody_waits_plain()) {
     LockGuard<Mutex> guard(arm_lock_);
     if (std::exchange(armed_, false)) device_->disarm();
     device_->take_in();
     while (!device_->arm()) continue;
     armed_ = true;
-  } else if (rung_.exchange(false)) {
+  } else {
     device_->take_in();
   }
-  pump();
-  pumping_.store(false, std::memory_order_seq_cst);
+  while (pump()) continue;
   grpc_fd_notify_on_read(bell.fd, &bell.rung);
-  if (hooked && news()) tell_grpc();
 }
 
-void Hub::pump() {
+// A few at a time, so that the first is not kept waiting until the last was looked at; true: there
+// may be more.
+bool Hub::pump() {
   run_tasks();
   std::shared_ptr<const Endpoints> endpoints;
   {
     LockGuard<SpinLock> guard(list_lock_);
     endpoints = endpoints_;
   }
-  for (const auto& endpoint : *endpoints) endpoint->pump();
+  std::size_t found = 0;
+  const auto count = endpoints->size();
+  for (std::size_t looked = 0; looked < count; ++looked) {
+    const auto turn = turn_.fetch_add(1, std::memory_order_relaxed);
+    if ((*endpoints)[turn % count]->pump() && ++found == kMostAtOnce) return true;
+  }
+  return false;
 }
 
 void Hub::run_tasks() {

@@ -70,8 +70,6 @@ class Hub {
   // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it
   // finds that what it was to go on with is over.
   void post(std::function<void()> task);
-  // Has a thread of gRPC's look at the endpoints soon. In an ExecCtx.
-  void tell_grpc();
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
   // An endpoint has lost its connection and waits for what is still on its way.
@@ -98,8 +96,8 @@ class Hub {
     if (fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
   }
   // For every thread that is about to wait in epoll_wait(), which `wait` is. If it is gRPC's: looks
-  // for a while, then says that it sleeps, so that peers ring. What comes by the device reaches
-  // gRPC through the descriptor that is watched.
+  // for a while, then says that it sleeps, so that peers ring. What comes by the device it
+  // completes itself: gRPC goes on with it when this returns.
   using SystemWait = int (*)(int epoll, epoll_event* events, int most, int timeout_ms);
   int wait_for_grpc(SystemWait wait, int epoll, epoll_event* events, int most, int timeout_ms);
 
@@ -131,8 +129,10 @@ class Hub {
   bool news();
   bool spin_for_news(const std::function<int()>& look, int& count);
   bool begin_sleep();
-  void end_sleep(const epoll_event* events, int count);
-  void pump();
+  int sleep(const std::function<int()>& wait);
+  bool take_bell(epoll_event* events, int& count);
+  bool serve();
+  bool pump();
   void run_tasks();
   void accept_links();
   void serve_link(fabric::Channel channel);
@@ -161,10 +161,10 @@ class Hub {
   std::atomic<int> grpc_epoll_{-1};
   // Threads that wait without having armed, by epoll: which one is gRPC's may be known later.
   std::array<std::atomic<int>, 4096> plain_waiters_{};
-  std::atomic<bool> rung_{false};     // the descriptor was readable
-  std::atomic<bool> pumping_{false};  // the closure is at it
-  std::atomic<unsigned> vain_{0};     // spins in a row that found nothing
+  std::atomic<unsigned> vain_{0};  // spins in a row that found nothing
   std::atomic<unsigned> skipped_{0};
+  std::atomic<unsigned> served_{0};
+  std::atomic<std::size_t> turn_{0};        // of the endpoints, who is looked at first
   std::atomic<std::uint64_t> unshared_{0};  // slices that were made in ordinary memory
   std::atomic<int> unmapped_{0};  // endpoints whose peers' memory is not mapped: they need progress
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr unsigned kMostVain = 4;    // after so many spins for nothing they pause
 constexpr unsigned kTryAgain = 16;   // until so many waits have gone without one
-constexpr unsigned kLookEvery = 16;  // turns of a spin, at what else gRPC waits for
+constexpr unsigned kLookEvery = 16;  // turns, at what else gRPC waits for
 
 }  // namespace
 
@@ -24,12 +24,16 @@ bool Hub::news() {
                      [](const auto& endpoint) { return endpoint->has_news(); });
 }
 
-void Hub::tell_grpc() {
-  LockGuard<Mutex> guard(bell_lock_);
-  if (bell_ != nullptr) grpc_fd_set_readable(bell_->fd);
+// Completes what waits here; what gRPC is to do next is then in this thread's ExecCtx. Costs no
+// system call and no other thread. False: there was nothing.
+bool Hub::serve() {
+  if (!news()) return false;
+  pump();
+  return true;
 }
 
-// True: something has come, here or, then `count` says so, to gRPC's own descriptors.
+// True: something has come, and was served, or, then `count` says so, has come to gRPC's own
+// descriptors.
 bool Hub::spin_for_news(const std::function<int()>& look, int& count) {
   const auto& options = PluginOptions::get();
   const bool learns = !options.spins_always;
@@ -39,9 +43,9 @@ bool Hub::spin_for_news(const std::function<int()>& look, int& count) {
   SpinBudget budget(options.spin, learns);
   for (unsigned turn = 1; budget.spin_again(); ++turn) {
     if (unmapped_.load(std::memory_order_relaxed) != 0) device_->progress();
-    const bool found = !pumping_.load(std::memory_order_relaxed) && news();
-    if (!found && turn % kLookEvery == 0) count = look();
-    if (!found && count == 0) continue;
+    const bool served = serve();
+    if (!served && turn % kLookEvery == 0) count = look();
+    if (!served && count == 0) continue;
     vain_.store(0, std::memory_order_relaxed);
     return true;
   }
@@ -54,23 +58,34 @@ bool Hub::begin_sleep() {
   LockGuard<Mutex> guard(arm_lock_);
   if (!armed_ && !device_->arm()) return false;
   armed_ = true;
-  if (pumping_.load(std::memory_order_seq_cst) || !news()) return true;
+  if (!news()) return true;
   armed_ = false;
   device_->disarm();
   return false;
 }
 
-void Hub::end_sleep(const epoll_event* events, int count) {
-  {
-    LockGuard<Mutex> guard(bell_lock_);
-    for (int i = 0; i < count && bell_ != nullptr; ++i) {
-      const auto tagged = reinterpret_cast<std::uintptr_t>(events[i].data.ptr);
-      if ((tagged & ~std::uintptr_t{1}) == reinterpret_cast<std::uintptr_t>(bell_->fd))
-        rung_.store(true);
-    }
-  }
+// Takes our bell out of the events: true if it was there.
+bool Hub::take_bell(epoll_event* events, int& count) {
+  LockGuard<Mutex> guard(bell_lock_);
+  if (bell_ == nullptr || count <= 0) return false;
+  const auto ours = [&](const epoll_event& event) {
+    const auto tagged = reinterpret_cast<std::uintptr_t>(event.data.ptr);
+    return (tagged & ~std::uintptr_t{1}) == reinterpret_cast<std::uintptr_t>(bell_->fd);
+  };
+  const auto left = static_cast<int>(std::remove_if(events, events + count, ours) - events);
+  return std::exchange(count, left) != left;
+}
+
+int Hub::sleep(const std::function<int()>& wait) {
+  const auto begin = now_ns();
+  const int count = wait();
+  const int error = errno;
+  if (now_ns() - begin < PluginOptions::get().spin.count())  // looking would have found it, too
+    vain_.store(0, std::memory_order_relaxed);
   LockGuard<Mutex> guard(arm_lock_);
   if (std::exchange(armed_, false)) device_->disarm();
+  errno = error;
+  return count;
 }
 
 bool Hub::somebody_waits_plain() const {
@@ -97,19 +112,23 @@ int Hub::wait_for_grpc(SystemWait wait, int epoll, epoll_event* events, int most
     return wait(epoll, events, most, timeout_ms);
   bool ours = false;
   int count = wait_plain(wait, epoll, events, most, timeout_ms, ours);
-  if (!ours) {
-    if (grpc_epoll_.load(std::memory_order_relaxed) == epoll) end_sleep(events, count);
-    return count;
-  }
+  if (!ours) return count;
   hooked_.store(true, std::memory_order_relaxed);
   const auto look = [&] { return wait(epoll, events, most, 0); };
-  const bool found = timeout_ms == 0 ? !pumping_.load() && news() : spin_for_news(look, count);
+  const bool served = timeout_ms == 0 ? serve() : spin_for_news(look, count);
+  if (served && count == 0 && served_.fetch_add(1, std::memory_order_relaxed) % kLookEvery != 0)
+    return 0;
   if (count == 0) {
-    const bool sleeps = timeout_ms != 0 && !found && begin_sleep();
-    if (!sleeps && (found || timeout_ms != 0)) tell_grpc();
-    count = wait(epoll, events, most, sleeps ? timeout_ms : 0);
+    const bool sleeps = !served && timeout_ms != 0 && begin_sleep();
+    count = sleeps ? sleep([&] { return wait(epoll, events, most, timeout_ms); }) : look();
   }
-  end_sleep(events, count);
+  if (count < 0) return count;
+  if (take_bell(events, count)) {
+    device_->take_in();
+    pump();  // also those who wait for the time to pass
+  } else {
+    serve();
+  }
   return count;
 }
 

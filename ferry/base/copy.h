@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
-namespace ferry::fabric::shm {
+namespace ferry {
 
 // memcpy with non-temporal stores, which leave the destination out of the caches: worth it when it
 // is larger than they are. Everything is visible to others before whatever the caller stores next
@@ -26,4 +26,4 @@ inline void copy_with(std::byte* to, const std::byte* from, std::size_t length, 
   }
 }
 
-}  // namespace ferry::fabric::shm
+}  // namespace ferry

@@ -1,11 +1,11 @@
+#include "ferry/base/copy.h"
+
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "ferry/fabric/shm/copy_internal.h"
-
-namespace ferry::fabric::shm {
+namespace ferry {
 namespace {
 
 TEST(Copy, EveryVariantCopiesWhatMemcpyDoes) {
@@ -30,4 +30,4 @@ TEST(Copy, EveryVariantCopiesWhatMemcpyDoes) {
 }
 
 }  // namespace
-}  // namespace ferry::fabric::shm
+}  // namespace ferry

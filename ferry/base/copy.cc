@@ -1,13 +1,13 @@
 // Data path.
-#include <cstdint>
+#include "ferry/base/copy.h"
 
-#include "ferry/fabric/shm/copy_internal.h"
+#include <cstdint>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-namespace ferry::fabric::shm {
+namespace ferry {
 
 namespace {
 
@@ -114,4 +114,4 @@ void copy_streaming(std::byte* to, const std::byte* from, std::size_t length) {
   best(to, from, length);
 }
 
-}  // namespace ferry::fabric::shm
+}  // namespace ferry
