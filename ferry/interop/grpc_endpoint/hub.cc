@@ -136,7 +136,7 @@ void Hub::rung(void* doorbell, absl::Status status) {
   }
   {
     LockGuard<Mutex> guard(hub.arm_lock_);
-    if (!hub.hooked_.load() && std::exchange(hub.armed_, false)) hub.device_->disarm();
+    if (!hub.hooked_.load() && hub.armed_.exchange(false)) hub.device_->disarm();
   }
   grpc_fd_orphan(bell->fd, nullptr, nullptr, "no connection is left");
   delete bell;
@@ -147,7 +147,7 @@ void Hub::rung(void* doorbell, absl::Status status) {
 void Hub::on_rung(Doorbell& bell) {
   if (!hooked_.load(std::memory_order_relaxed) || somebody_waits_plain()) {
     LockGuard<Mutex> guard(arm_lock_);
-    if (std::exchange(armed_, false)) device_->disarm();
+    if (armed_.exchange(false)) device_->disarm();
     device_->take_in();
     while (!device_->arm()) continue;
     armed_ = true;

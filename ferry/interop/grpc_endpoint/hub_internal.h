@@ -130,6 +130,7 @@ class Hub {
   bool spin_for_news(const std::function<int()>& look, int& count);
   bool begin_sleep();
   int sleep(const std::function<int()>& wait);
+  void end_sleep();
   bool take_bell(epoll_event* events, int& count);
   bool serve();
   bool pump();
@@ -154,7 +155,7 @@ class Hub {
   // Who says that gRPC's threads sleep: the closure, whenever it waits; or, once the hook in
   // epoll_wait() was seen to work, the thread that does.
   Mutex arm_lock_;
-  bool armed_ FERRY_GUARDED_BY(arm_lock_) = false;
+  std::atomic<bool> armed_{false};  // changed under arm_lock_
   std::atomic<bool> hooked_{false};
   std::atomic<bool> belled_{false};  // somebody is attached
   std::atomic<int> our_descriptor_{-1};
