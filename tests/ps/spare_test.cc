@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include <future>
 
 #include "tests/ps/roles.h"
@@ -207,6 +209,40 @@ TEST(SparesOf, JobsThatHaveNone) {
   std::this_thread::sleep_for(50ms);
   must(worker.leave(soon()));
   EXPECT_EQ(code_of(spare.get()), Code::kUnavailable);  // it was not needed
+}
+
+// What is read at a newcomer stays as it is when that is let go of which was read at the server
+// before.
+TEST(SparesOf, ServersThatAreStillLookedAt) {
+  auto scheduler = must(
+      Scheduler::open({{.servers = 2, .block_bytes = 4096, .replicas = 2}, device_options("shm")}));
+  const auto serve = [&] {
+    return Process::start({"--role", "serve", scheduler.endpoint(), "shm"});
+  };
+  const auto first = serve();
+  const auto second = serve();
+  auto worker = must(
+      Worker::open({.scheduler = scheduler.endpoint(), .device = device_options("shm")}, soon()));
+  const auto w = must(worker.init("w", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
+  const std::vector<float> ones(kValues, 1.0F);
+  must(push_steps(worker, w, ones));
+  auto older = must(worker.pull(w, soon()));
+  ASSERT_TRUE(older.in_place());
+  const auto newcomer = serve();
+  first.signal(SIGKILL);
+  ASSERT_TRUE(until([&] { return scheduler.stats().servers_gone == 1; }));
+  for (const auto limit = soon(); scheduler.stats().servers_gone > 0 && !limit.expired();)
+    must(push_steps(worker, w, ones));
+  second.signal(SIGKILL);  // from now on the newcomer alone is read
+  ASSERT_TRUE(until([&] { return scheduler.stats().servers_gone == 1; }));
+  must(push_steps(worker, w, ones));
+  const auto newer = must(worker.pull(w, soon()));
+  ASSERT_TRUE(newer.in_place());
+  const auto values = floats(newer, kValues);
+  EXPECT_EQ(floats(older, kValues), ones);
+  must(older.release());
+  must(push_steps(worker, w, ones, 4));  // more than there are planes
+  EXPECT_EQ(floats(newer, kValues), values);
 }
 
 }  // namespace
