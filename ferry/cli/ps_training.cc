@@ -252,7 +252,7 @@ Result<std::vector<PsTraining>> measure_training(const PsPlan& plan) {
     return fail(images.error().code(), "{}; without it leave `training` out of --parts",
                 images.error().message());
   const auto ways = training_ways(plan.quick);
-  const std::uint64_t steps = plan.quick ? 10 : 16;
+  const std::uint64_t steps = plan.quick ? 10 : 12;
   const int turns = std::max(1, plan.turns / 3);
   TrainingTurns alone;
   std::vector<TrainingTurns> together(ways.size());
