@@ -35,7 +35,7 @@ struct BenchPsFlags {
   bool quick = false;
   bool check = false;
   bool fio = false;
-  std::vector<std::string> parts = {"core", "recovery", "speed"};
+  std::vector<std::string> parts = {"training", "core", "recovery", "speed"};
   std::string json;
   std::string html;
 };
@@ -43,6 +43,7 @@ struct BenchPsFlags {
 struct PsResults {
   std::vector<PsFigure> figures;
   std::vector<PsSpeed> speeds;
+  std::vector<PsTraining> trainings;
 };
 
 std::string verdict_of(const PsFigure& figure) {
@@ -73,6 +74,15 @@ std::string speeds_table(const std::vector<PsSpeed>& speeds) {
   return rows.empty() ? "" : render_table({"steps", "block", "workers", "gradients"}, rows);
 }
 
+std::vector<Series> named_lines(std::map<std::string, Series> all) {
+  std::vector<Series> series;
+  for (auto& [name, one] : all) {
+    one.name = name;
+    if (one.points.size() > 1) series.push_back(std::move(one));
+  }
+  return series;
+}
+
 // A line for each way, of one number of workers and over the block sizes, or the other way round.
 std::string speeds_plots(const std::vector<PsSpeed>& speeds) {
   std::map<std::string, Series> by_block;
@@ -83,29 +93,56 @@ std::string speeds_plots(const std::vector<PsSpeed>& speeds) {
     auto& workers = by_workers[fmt::format("{}, {}", speed.way, size_text(speed.block))];
     workers.points.push_back({static_cast<double>(speed.workers), speed.gb_per_second});
   }
-  const auto named = [](std::map<std::string, Series> all) {
-    std::vector<Series> series;
-    for (auto& [name, one] : all) {
-      one.name = name;
-      if (one.points.size() > 1) series.push_back(std::move(one));
-    }
-    return series;
-  };
   const auto speed_text = [](double speed) { return fmt::format("{:.3g} GB/s", speed); };
   const auto count_text = [](double count) { return fmt::format("{:.0f}", count); };
   std::string plots;
-  if (const auto series = named(by_block); !series.empty())
+  if (const auto series = named_lines(std::move(by_block)); !series.empty())
     plots += log_log_plot("gradients pushed, by block size", series, speed_text);
-  if (const auto series = named(by_workers); !series.empty())
+  if (const auto series = named_lines(std::move(by_workers)); !series.empty())
     plots += line_plot("gradients pushed, by number of workers", series, count_text, speed_text);
   return plots;
 }
 
+std::string trainings_table(const std::vector<PsTraining>& trainings) {
+  std::vector<std::vector<std::string>> rows;
+  rows.reserve(trainings.size());
+  for (const auto& one : trainings) {
+    const bool alone = one.workers == 0;
+    rows.push_back({one.way, alone ? "-" : fmt::format("{}", one.workers),
+                    fmt::format("{:.4g}", one.images_per_second),
+                    fmt::format("{:.3g} ms", one.step_seconds * 1e3),
+                    alone ? "-" : fmt::format("{:.0f} %", one.communicating * 100),
+                    fmt::format("{:.2f}", one.of_alone), fmt::format("{:.5f}", one.loss),
+                    fmt::format("{:.3f}", one.accuracy)});
+  }
+  return rows.empty() ? ""
+                      : render_table({"training", "workers", "images/s", "step", "communicating",
+                                      "of alone", "loss", "accuracy"},
+                                     rows);
+}
+
+std::string trainings_plot(const std::vector<PsTraining>& trainings) {
+  std::map<std::string, Series> ways;
+  for (const auto& one : trainings) {
+    if (one.workers == 0) continue;
+    ways[one.way].points.push_back({static_cast<double>(one.workers), one.of_alone});
+  }
+  const auto series = named_lines(std::move(ways));
+  if (series.empty()) return "";
+  return line_plot(
+      "images per second by number of workers, 1 is one process alone", series,
+      [](double count) { return fmt::format("{:.0f}", count); },
+      [](double ratio) { return fmt::format("{:.2f}", ratio); });
+}
+
 std::string ps_page(const PsResults& results) {
-  return html_page("ferry bench ps", read_setup(),
-                   html_section("Figures", html_block(figures_table(results.figures))) +
-                       html_section("Speed", speeds_plots(results.speeds) +
-                                                 html_block(speeds_table(results.speeds))));
+  return html_page(
+      "ferry bench ps", read_setup(),
+      html_section("Figures", html_block(figures_table(results.figures))) +
+          html_section("Speed",
+                       speeds_plots(results.speeds) + html_block(speeds_table(results.speeds))) +
+          html_section("Training", trainings_plot(results.trainings) +
+                                       html_block(trainings_table(results.trainings))));
 }
 
 std::string results_json(const PsResults& results) {
@@ -115,6 +152,16 @@ std::string results_json(const PsResults& results) {
                       {"block_bytes", speed.block},
                       {"workers", speed.workers},
                       {"gb_per_second", speed.gb_per_second}});
+  auto trainings = nlohmann::json::array();
+  for (const auto& one : results.trainings)
+    trainings.push_back({{"training", one.way},
+                         {"workers", one.workers},
+                         {"images_per_second", one.images_per_second},
+                         {"step_seconds", one.step_seconds},
+                         {"communicating", one.communicating},
+                         {"of_alone", one.of_alone},
+                         {"loss", one.loss},
+                         {"accuracy", one.accuracy}});
   auto all = nlohmann::json::array();
   for (const auto& figure : results.figures)
     all.push_back({{"id", figure.id},
@@ -128,7 +175,8 @@ std::string results_json(const PsResults& results) {
   return nlohmann::json{{"tool", "ferry bench ps"},
                         {"setup", setup_lines(read_setup())},
                         {"figures", all},
-                        {"speeds", speeds}}
+                        {"speeds", speeds},
+                        {"trainings", trainings}}
              .dump(2) +
          "\n";
 }
@@ -142,6 +190,8 @@ Result<PsResults> measure(const BenchPsFlags& flags, const PsPlan& plan) {
   const auto wanted = [&](const char* part) {
     return std::find(flags.parts.begin(), flags.parts.end(), part) != flags.parts.end();
   };
+  // First, since it needs data that may not be there.
+  if (wanted("training")) results.trainings = FERRY_TRY(measure_training(plan));
   if (wanted("core")) results.figures = FERRY_TRY(measure_ps(plan));
   if (wanted("recovery"))
     for (auto& figure : FERRY_TRY(measure_recovery(plan)))
@@ -168,6 +218,7 @@ Result<int> run_bench_ps(const BenchPsFlags& flags) {
   if (!measured) return tl::unexpected<Error>(measured.error());
   if (!measured->figures.empty()) fmt::print(out, "\n{}", figures_table(measured->figures));
   if (!measured->speeds.empty()) fmt::print(out, "\n{}", speeds_table(measured->speeds));
+  if (!measured->trainings.empty()) fmt::print(out, "\n{}", trainings_table(measured->trainings));
   if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, results_json(*measured)));
   if (!flags.html.empty()) FERRY_TRY(write_report(flags.html, ps_page(*measured)));
   int missed = 0;
@@ -231,9 +282,10 @@ void add_bench_ps(CLI::App& bench_command, int& exit_code) {
   command
       ->add_option("--parts", flags->parts,
                    "core: beside limits and peers; recovery: after a kill; speed: by block size, "
-                   "workers and servers")
+                   "workers and servers; training: MLP-2048 on Fashion-MNIST, beside one process "
+                   "alone")
       ->delimiter(',')
-      ->check(CLI::IsMember({"core", "recovery", "speed"}))
+      ->check(CLI::IsMember({"core", "recovery", "speed", "training"}))
       ->capture_default_str();
   command->add_option("--json", flags->json, "Write the figures to this file; - is stdout");
   command->add_option("--html", flags->html, "Write a report with plots to this file");

@@ -42,6 +42,18 @@ struct PsSpeed {
   double gb_per_second = 0;  // of gradients, over all workers; the median of the turns
 };
 
+// Training through servers, beside one process that trains alone; medians of the turns.
+struct PsTraining {
+  std::string way;            // path and number of servers
+  std::uint32_t workers = 0;  // 0: the one that is alone
+  double images_per_second = 0;
+  double step_seconds = 0;
+  double communicating = 0;  // share of the step in which nothing is computed
+  double of_alone = 0;       // images per second over those of the one alone, in the same turn
+  double loss = 0;           // in the last step, and so is the accuracy
+  double accuracy = 0;
+};
+
 struct PsPlan {
   std::string program;   // of `ferry`
   std::string zeromq;    // the peer's; empty: not there
@@ -55,6 +67,9 @@ Result<std::vector<PsFigure>> measure_ps(const PsPlan& plan);
 Result<std::vector<PsFigure>> measure_recovery(const PsPlan& plan);
 // Steps by block size, consistency, number of workers and servers.
 Result<std::vector<PsSpeed>> measure_speeds(const PsPlan& plan);
+// MLP-2048 on Fashion-MNIST. kNotFound without the data, kDataLoss if workers end elsewhere than
+// one that trains alone.
+Result<std::vector<PsTraining>> measure_training(const PsPlan& plan);
 // The mounted model instead, driven by fio.
 Result<std::vector<PsFigure>> measure_files(const PsPlan& plan);
 

@@ -11,8 +11,6 @@
 namespace ferry::cli {
 namespace {
 
-// Step 1 is traced, step 2 is the first in place, and pages are new in both.
-constexpr std::uint64_t kWarmSteps = 3;
 constexpr std::uint64_t kTrialSteps = kWarmSteps + 2;
 constexpr std::uint64_t kLeastSteps = 4;
 constexpr std::uint64_t kMostSteps = 100;
@@ -31,24 +29,6 @@ std::uint64_t checksum_of(const storage::NamedTensors& variables) {
       hash.take(static_cast<std::uint64_t>(bytes[at]));
   }
   return hash.value();
-}
-
-// One job, and how long a step of it took.
-struct JobTime {
-  double step_seconds = 0;
-  train::JobReport report;
-};
-
-Result<JobTime> time_job(const train::JobOptions& options) {
-  double warm = 0;
-  double end = 0;
-  const auto watch = [&](const train::StepReport& step) {
-    if (step.step <= kWarmSteps) warm = std::max(warm, step.seconds);
-    end = std::max(end, step.seconds);
-  };
-  auto report =
-      FERRY_TRY(train::run_job(options, watch, [] { return InterruptGuard::interrupted(); }));
-  return JobTime{(end - warm) / static_cast<double>(options.steps - kWarmSteps), std::move(report)};
 }
 
 train::JobOptions job_for(const ModelsPlan& plan, const std::string& model, const TrainPath& path) {
@@ -136,6 +116,18 @@ void measure_model(const ModelsPlan& plan, ModelFigures& figures, const OnModel&
 }
 
 }  // namespace
+
+Result<JobTime> time_job(const train::JobOptions& options) {
+  double warm = 0;
+  double end = 0;
+  const auto watch = [&](const train::StepReport& step) {
+    if (step.step <= kWarmSteps) warm = std::max(warm, step.seconds);
+    end = std::max(end, step.seconds);
+  };
+  auto report =
+      FERRY_TRY(train::run_job(options, watch, [] { return InterruptGuard::interrupted(); }));
+  return JobTime{(end - warm) / static_cast<double>(options.steps - kWarmSteps), std::move(report)};
+}
 
 Result<TrainPath> train_path_named(const std::string& name) {
   if (name == "alone") return TrainPath{.name = name, .alone = true};

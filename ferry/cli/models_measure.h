@@ -62,6 +62,16 @@ using OnModel =
 // of one path is in its figures.
 std::vector<ModelFigures> measure_models(const ModelsPlan& plan, const OnModel& on_model);
 
+// Step 1 is traced, step 2 is the first in place, and pages are new in both.
+inline constexpr std::uint64_t kWarmSteps = 3;
+
+// One job, and how long a step of it took after the warm ones. kCancelled if interrupted.
+struct JobTime {
+  double step_seconds = 0;
+  train::JobReport report;
+};
+Result<JobTime> time_job(const train::JobOptions& options);
+
 // Bytes read and written in a second by one thread on each core that copies memory.
 double memory_speed();
 

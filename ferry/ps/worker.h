@@ -75,15 +75,22 @@ class Pulled {
   }
   void copy_to(std::span<std::byte> out) const;
   bool in_place() const { return in_place_; }
-  // kUnavailable: this worker was believed to be dead, and what was read cannot be trusted.
+  // kUnavailable: a server has ended the lease, and what was read cannot be trusted; it believed
+  // this worker to be dead, or it was closed itself.
   Status release();
 
  private:
   friend class WorkerCore;
+  // Of one part, in the seat where it was taken: the part may have another server by now.
+  struct Lease {
+    std::uint32_t part = 0;
+    std::byte* seat = nullptr;
+    std::uint64_t begin = 0;
+  };
   WorkerCore* core_ = nullptr;
   Parameter parameter_ = 0;
   bool in_place_ = false;
-  std::vector<std::uint32_t> leased_;  // parts
+  std::vector<Lease> leases_;
   std::vector<View> views_;
   std::shared_ptr<std::vector<std::byte>> own_;
 };

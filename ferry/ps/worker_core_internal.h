@@ -58,7 +58,6 @@ struct PartLink {
   std::byte* seats = nullptr;
   std::uint16_t nonce = 0;
   bool leased = false;
-  std::uint64_t lease_epoch = 0;
 };
 
 struct TensorLink {
@@ -128,7 +127,7 @@ class WorkerCore {
   Result<std::vector<std::uint32_t>> members(Deadline deadline);
   Result<std::string> snapshot(const std::string& folder, Deadline deadline);
   Status leave(Deadline deadline);
-  Status let_go(Parameter parameter, std::span<const std::uint32_t> parts);
+  Status let_go(Parameter parameter, std::span<const Pulled::Lease> leases);
 
   std::uint32_t rank() const { return rank_; }
   const JobOptions& job() const { return job_; }
@@ -226,12 +225,12 @@ class WorkerCore {
   Status wait_fresh(Deadline deadline);
   Status pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline);
   // True: the views lie in the server's memory, under the worker's lease.
-  Result<bool> lease(PartLink& part, std::vector<View>& views) const;
+  Result<bool> lease(PartLink& part, Pulled& pulled) const;
   bool look(const PartLink& part, std::uint32_t block, std::uint64_t& current) const;
   bool leaves_room(const PartLink& part, std::uint64_t epoch) const;
-  std::byte* seat(const PartLink& part, std::size_t lease) const;
-  Status take_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const;
-  Status end_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const;
+  std::byte* seat(const PartLink& part, std::size_t which) const;
+  Pulled::Lease take_lease(const PartLink& part, std::size_t which, std::uint64_t epoch) const;
+  Status end_lease(const PartLink& part, const Pulled::Lease& lease) const;
   // False: there are no values yet.
   Result<bool> fetch(PartLink& part, std::span<std::byte> out, Deadline deadline);
   Result<bool> copy(const PartLink& part, std::span<std::byte> out) const;
@@ -253,8 +252,9 @@ class WorkerCore {
   std::unique_ptr<SchedulerLink> scheduler_;
   std::optional<fabric::Device> data_;
   std::vector<ServerLink> servers_;
-  std::vector<ServerLink>
-      past_;       // servers whose place was taken: the user may look at their memory
+  // Servers whose place was taken: the user may look at their memory, and leases are let go of
+  // there.
+  std::vector<ServerLink> past_;
   JobView known_;  // what the scheduler said last
   std::deque<ShardLink> shards_;
   std::deque<TensorLink> tensors_;

@@ -35,7 +35,7 @@ Pulled& Pulled::operator=(Pulled&& other) noexcept {
   core_ = std::exchange(other.core_, nullptr);
   parameter_ = other.parameter_;
   in_place_ = other.in_place_;
-  leased_ = std::move(other.leased_);
+  leases_ = std::move(other.leases_);
   views_ = std::move(other.views_);
   own_ = std::move(other.own_);
   return *this;
@@ -53,7 +53,7 @@ Status Pulled::release() {
   if (core == nullptr) return {};
   views_.clear();
   own_.reset();
-  return core->let_go(parameter_, leased_);
+  return core->let_go(parameter_, leases_);
 }
 
 Status WorkerCore::wait_fresh(Deadline deadline) {
@@ -69,24 +69,26 @@ Status WorkerCore::wait_fresh(Deadline deadline) {
   return moved() ? learn_view(deadline) : Status();
 }
 
-std::byte* WorkerCore::seat(const PartLink& part, std::size_t lease) const {
-  return part.seats + rank_ * sizeof(Seat) + lease;
+std::byte* WorkerCore::seat(const PartLink& part, std::size_t which) const {
+  return part.seats + rank_ * sizeof(Seat) + which;
 }
 
-Status WorkerCore::take_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const {
-  auto* at = seat(part, lease);
-  word_at(at, kEnd).store(~std::uint64_t{0}, std::memory_order_relaxed);
-  word_at(at).store(Seat::begin_of(part.nonce, epoch));
+Pulled::Lease WorkerCore::take_lease(const PartLink& part, std::size_t which,
+                                     std::uint64_t epoch) const {
+  const Pulled::Lease lease{.seat = seat(part, which), .begin = Seat::begin_of(part.nonce, epoch)};
+  word_at(lease.seat, kEnd).store(~std::uint64_t{0}, std::memory_order_relaxed);
+  word_at(lease.seat).store(lease.begin);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return {};
+  return lease;
 }
 
-Status WorkerCore::end_lease(const PartLink& part, std::size_t lease, std::uint64_t epoch) const {
-  auto expected = Seat::begin_of(part.nonce, epoch);
-  if (word_at(seat(part, lease)).compare_exchange_strong(expected, 0)) return {};
+Status WorkerCore::end_lease(const PartLink& part, const Pulled::Lease& lease) const {
+  auto expected = lease.begin;
+  if (word_at(lease.seat).compare_exchange_strong(expected, 0)) return {};
   return fail(Code::kUnavailable,
-              "worker {} was believed to be dead: what it read from {} may have been overwritten",
-              rank_, part.link->channel->peer_endpoint());
+              "worker {} was believed to be dead, or server {} was closed: what was read there may "
+              "have been overwritten",
+              rank_, part.link->server);
 }
 
 // False: it is being written, in the plane that is the newest.
@@ -114,11 +116,12 @@ bool WorkerCore::leaves_room(const PartLink& part, std::uint64_t epoch) const {
   return true;
 }
 
-Result<bool> WorkerCore::lease(PartLink& part, std::vector<View>& views) const {
+Result<bool> WorkerCore::lease(PartLink& part, Pulled& pulled) const {
+  auto& views = pulled.views_;
   const auto before = views.size();
   for (int tries = 0; tries < kTries && !part.leased; ++tries) {
     const auto epoch = settled_epoch(part);
-    FERRY_TRY(take_lease(part, kHeld, epoch));
+    const auto lease = take_lease(part, kHeld, epoch);
     bool good = true;
     for (std::uint32_t block = 0; block < part.layout.blocks() && good; ++block) {
       std::uint64_t current = 0;
@@ -133,27 +136,27 @@ Result<bool> WorkerCore::lease(PartLink& part, std::vector<View>& views) const {
                          {data, bytes},
                          Head::version_of(current)});
     }
-    word_at(seat(part, kHeld), kEnd).store(epoch);
+    word_at(lease.seat, kEnd).store(epoch);
     if (good && load_word(part.mapped) == epoch) {
       if (leaves_room(part, epoch)) {
         part.leased = true;
-        part.lease_epoch = epoch;
+        pulled.leases_.push_back(lease);
         return true;
       }
       tries = kTries;  // somebody else will hold on to it for a while
     }
     views.resize(before);
-    FERRY_TRY(end_lease(part, kHeld, epoch));
+    FERRY_TRY(end_lease(part, lease));
   }
   return false;
 }
 
-Status WorkerCore::let_go(Parameter parameter, std::span<const std::uint32_t> parts) {
+Status WorkerCore::let_go(Parameter parameter, std::span<const Pulled::Lease> leases) {
   Status all;
-  for (const auto index : parts) {
-    auto& part = tensors_[parameter].parts[index];
-    if (!std::exchange(part.leased, false)) continue;  // its server's place was taken
-    auto ended = end_lease(part, kHeld, part.lease_epoch);
+  for (const auto& lease : leases) {
+    auto& part = tensors_[parameter].parts[lease.part];
+    if (lease.seat == seat(part, kHeld)) part.leased = false;
+    auto ended = end_lease(part, lease);
     if (!ended) all = std::move(ended);
   }
   return all;
@@ -161,7 +164,7 @@ Status WorkerCore::let_go(Parameter parameter, std::span<const std::uint32_t> pa
 
 Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) const {
   const auto epoch = settled_epoch(part);
-  FERRY_TRY(take_lease(part, kCopying, epoch));
+  const auto lease = take_lease(part, kCopying, epoch);
   bool there = true;
   for (std::uint32_t block = 0; block < part.layout.blocks() && there; ++block) {
     std::uint64_t current = 0;
@@ -171,7 +174,7 @@ Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) co
     std::memcpy(out.data() + at, part.mapped + part.layout.plane(Head::plane_of(current)) + at,
                 part.layout.bytes_of(block));
   }
-  FERRY_TRY(end_lease(part, kCopying, epoch));
+  FERRY_TRY(end_lease(part, lease));
   return there;
 }
 
@@ -208,10 +211,10 @@ Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled
   const auto index = shown(from, run);
   auto& part = from.parts[index];
   if (part.mapped != nullptr) {
-    const auto leased = lease(part, pulled.views_);
+    const auto leased = lease(part, pulled);
     if (!leased) FERRY_TRY(outlive(part.link->server, leased.error(), deadline));
     if (leased.value_or(false)) {
-      pulled.leased_.push_back(static_cast<std::uint32_t>(index));
+      pulled.leases_.back().part = static_cast<std::uint32_t>(index);
       ++stats_.pulled_in_place;
       return {};
     }
@@ -305,7 +308,7 @@ Result<bool> WorkerCore::fetch_rows(const PartLink& part, std::span<const RowAt>
 
 Result<bool> WorkerCore::copy_rows(const PartLink& part, std::span<const RowAt> rows) const {
   const auto epoch = settled_epoch(part);
-  FERRY_TRY(take_lease(part, kCopying, epoch));
+  const auto lease = take_lease(part, kCopying, epoch);
   bool there = true;
   for (const auto& row : rows) {
     std::uint64_t current = 0;
@@ -316,7 +319,7 @@ Result<bool> WorkerCore::copy_rows(const PartLink& part, std::span<const RowAt> 
                 part.mapped + part.layout.plane(Head::plane_of(current)) + row.offset,
                 row.out.size());
   }
-  FERRY_TRY(end_lease(part, kCopying, epoch));
+  FERRY_TRY(end_lease(part, lease));
   return there;
 }
 

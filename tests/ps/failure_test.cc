@@ -32,9 +32,10 @@ TEST_P(WorkerDeath, CountsForAllOrForNone) {
   const double patience = (std::string(what.how) == "stopped" ? 0.4 : 1) * kSlower;
   Job job(what.provider,
           {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = what.pool});
-  Training training{.scheduler = job.scheduler().endpoint(), .provider = what.provider};
-  training.how = what.how;
-  training.patience = patience;
+  Training training{.scheduler = job.scheduler().endpoint(),
+                    .provider = what.provider,
+                    .how = what.how,
+                    .patience = patience};
   if (training.how != "none") training.victim = 1;
   std::vector<Process> workers;
   for (std::uint32_t rank = 0; rank < 3; ++rank)
@@ -61,24 +62,18 @@ TEST_P(WorkerDeath, CountsForAllOrForNone) {
 
 TEST(Failure, TooManyDeadEndTheJobEverywhere) {
   Job job("shm", {.workers = 2, .most_dead = 0});
-  Training training{.scheduler = job.scheduler().endpoint(), .provider = "shm", .workers = 2};
-  training.victim = 1;
-  training.how = "between";
-  training.count = 100;
+  const Training training{.scheduler = job.scheduler().endpoint(),
+                          .provider = "shm",
+                          .workers = 2,
+                          .victim = 1,
+                          .how = "between",
+                          .count = 100};
   auto victim = Process::start(training.arguments(1));
   auto worker = job.worker(0);
-  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
-  const auto a = must(worker.init("a", f32({100}), {}, update, soon()));
-  (void)must(worker.init("b", f32({100}), {}, update, soon()));
+  const auto a = training.init(worker, soon())[0];
   must(worker.barrier(soon()));
   const std::vector<float> ones(100, 1.0F);
-  Status status;
-  for (int step = 0; step < 5 && status; ++step) {
-    status = worker.push(a, raw(ones), soon());
-    if (status) status = worker.end_step(soon());
-    if (status) status = worker.flush(soon());
-  }
-  EXPECT_EQ(code_of(status), Code::kAborted);
+  EXPECT_EQ(code_of(push_steps(worker, a, ones, 5)), Code::kAborted);
   EXPECT_EQ(code_of(worker.barrier(soon())), Code::kAborted);
   EXPECT_EQ(code_of(job.scheduler().wait(soon())), Code::kAborted);
   EXPECT_EQ(code_of(job.server().wait(soon())), Code::kAborted);
@@ -96,13 +91,7 @@ TEST(Failure, AServerThatDiesIsNamed) {
     EXPECT_EQ(floats(must(worker.push_pull(w, raw(ones), soon())), 100), ones);
     server.signal(SIGKILL);
     EXPECT_EQ(server.wait(), 128 + SIGKILL);
-    Status status;
-    for (int step = 0; step < 3 && status; ++step) {
-      status = worker.push(w, raw(ones), soon());
-      if (status) status = worker.end_step(soon());
-      if (status) status = worker.flush(soon());
-    }
-    EXPECT_EQ(code_of(status), Code::kUnavailable);
+    EXPECT_EQ(code_of(push_steps(worker, w, ones, 3)), Code::kUnavailable);
     EXPECT_EQ(code_of(scheduler.wait(soon())), Code::kAborted);
   }
 }

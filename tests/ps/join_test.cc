@@ -36,11 +36,7 @@ class Stepper {
       : worker_(job.worker(rank)),
         w_(must(worker_.init("w", f32({kJoinValues}), {}, {UpdateKind::kSum}, soon()))) {}
 
-  void push() {
-    must(worker_.push(w_, raw(ones_), soon()));
-    must(worker_.end_step(soon()));
-    must(worker_.flush(soon()));
-  }
+  void push(int steps = 1) { must(push_steps(worker_, w_, ones_, steps)); }
   void expect(float sum) {
     EXPECT_EQ(floats(must(worker_.pull(w_, soon())), kJoinValues),
               std::vector<float>(kJoinValues, sum));
@@ -55,10 +51,8 @@ class Stepper {
 
 // Steps of both, at the same time: in kSync one waits for the other.
 void both(Stepper& a, Stepper& b, int steps) {
-  std::thread other([&] {
-    for (int step = 0; step < steps; ++step) b.push();
-  });
-  for (int step = 0; step < steps; ++step) a.push();
+  std::thread other([&] { b.push(steps); });
+  a.push(steps);
   other.join();
 }
 
@@ -75,7 +69,7 @@ JobOptions options_of(const Join& join) {
 TEST_P(Joins, LateAndTwice) {
   Job job(GetParam().provider, options_of(GetParam()), 2);
   Stepper first(job, 0);
-  for (int step = 0; step < 3; ++step) first.push();
+  first.push(3);
   first.expect(3);
   for (int round = 0; round < 2; ++round) {
     std::optional<Stepper> second(std::in_place, job, std::nullopt);
@@ -90,9 +84,7 @@ TEST_P(Joins, LateAndTwice) {
   first.push();
   first.expect(20);
   // Who leaves is told so before it is counted.
-  for (const auto limit = soon(); job.scheduler().stats().left < 2 && !limit.expired();)
-    std::this_thread::sleep_for(1ms);
-  EXPECT_EQ(job.scheduler().stats().left, 2U);
+  EXPECT_TRUE(until([&] { return job.scheduler().stats().left == 2; }));
   EXPECT_EQ(job.scheduler().stats().workers, 1U);
   must(first.worker().leave(soon()));
   must(job.scheduler().wait(soon()));
@@ -114,37 +106,35 @@ class JoinsAfter : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Provider, JoinsAfter, ::testing::Values("shm", "tcp"),
                          [](const auto& each) { return std::string(each.param); });
 
+Training losing(Job& job, const char* how, std::uint64_t step) {
+  return {.scheduler = job.scheduler().endpoint(),
+          .provider = JoinsAfter::GetParam(),
+          .workers = 2,
+          .victim = 1,
+          .victim_step = step,
+          .how = how};
+}
+
 // A process is killed in the middle of a step, and another one takes its rank.
 TEST_P(JoinsAfter, ADeath) {
   Job job(GetParam(), {.servers = 2, .workers = 2, .block_bytes = 4096, .pool_blocks = 8}, 2);
-  Training training{.scheduler = job.scheduler().endpoint(), .provider = GetParam()};
-  training.workers = 2;
-  training.victim = 1;
-  training.how = "before";
-  training.victim_step = 2;
+  const auto training = losing(job, "before", 2);
   auto victim = Process::start(training.arguments(1));
   auto worker = job.worker(0);
-  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
-  const auto spec = f32({static_cast<std::int64_t>(training.count)});
-  const auto a = must(worker.init("a", spec, {}, update, soon()));
-  const auto b = must(worker.init("b", spec, {}, update, soon()));
+  const auto [a, b] = training.init(worker, soon());
   const auto w = must(worker.init("w", f32({kJoinValues}), {}, {UpdateKind::kSum}, soon()));
   must(worker.barrier(soon()));
   const std::vector<float> values(training.count, 1.0F);
   const std::vector<float> ones(kJoinValues, 1.0F);
-  const auto step = [&] {
+  const auto step = [&, a = a, b = b] {
     must(worker.push(a, raw(values), soon()));
     must(worker.push(b, raw(values), soon()));
-    must(worker.push(w, raw(ones), soon()));
-    must(worker.end_step(soon()));
-    must(worker.flush(soon()));
+    must(push_steps(worker, w, ones));
   };
   for (int each = 0; each < 3; ++each) step();
   EXPECT_EQ(victim.wait(), 128 + SIGKILL);
   Stepper back(job, 1);
-  std::thread other([&] {
-    for (int each = 0; each < 3; ++each) back.push();
-  });
+  std::thread other([&] { back.push(3); });
   for (int each = 0; each < 3; ++each) step();
   other.join();
   back.expect(9);
@@ -158,23 +148,15 @@ TEST_P(JoinsAfter, ADeath) {
 // and does the same. What they have ended counts, and nothing else.
 TEST_P(JoinsAfter, AnEndThatIsNotAppliedYet) {
   Job job(GetParam(), {.servers = 2, .workers = 2, .block_bytes = 4096, .pool_blocks = 64}, 2);
-  Training training{.scheduler = job.scheduler().endpoint(), .provider = GetParam()};
-  training.workers = 2;
-  training.victim = 1;
-  training.how = "after";
-  training.victim_step = 1;
+  const auto training = losing(job, "after", 1);
   auto worker = job.worker(0);
-  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
-  const auto spec = f32({static_cast<std::int64_t>(training.count)});
-  const auto a = must(worker.init("a", spec, {}, update, soon()));
+  const auto a = training.init(worker, soon())[0];
   const std::vector<float> ones(training.count, 1.0F);
   const auto theirs = noise(training.count, 10'000 + 10);  // as roles.cc has it
   std::vector<float> expected(training.count);
   std::vector<float> velocity(training.count);
   const auto step = [&](std::vector<const float*> parts) {
-    must(worker.push(a, raw(ones), soon()));
-    must(worker.end_step(soon()));
-    must(worker.flush(soon()));
+    must(push_steps(worker, a, ones));
     math::momentum(expected.data(), expected.data(), velocity.data(), {parts, 1.0F}, {0.1F, 0.9F},
                    training.count);
     EXPECT_EQ(floats(must(worker.pull(a, soon())), training.count), expected);
@@ -183,8 +165,7 @@ TEST_P(JoinsAfter, AnEndThatIsNotAppliedYet) {
     auto victim = Process::start(training.arguments(1));
     if (dead == 2) step({ones.data(), theirs.data()});
     EXPECT_EQ(victim.wait(), 128 + SIGKILL);
-    for (const auto limit = soon(); job.scheduler().stats().dead < dead && !limit.expired();)
-      std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(until([&] { return job.scheduler().stats().dead == dead; }));
   }
   auto third = job.worker(1);
   step({ones.data(), theirs.data()});

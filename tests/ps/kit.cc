@@ -20,6 +20,22 @@ std::vector<float> noise(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
+bool until(const std::function<bool()>& so) {
+  const auto limit = Deadline::after(60s * kSlower);
+  while (!so() && !limit.expired()) std::this_thread::sleep_for(1ms);
+  return so();
+}
+
+Status push_steps(Worker& worker, Parameter parameter, const std::vector<float>& gradient,
+                  int steps) {
+  for (int step = 0; step < steps; ++step) {
+    FERRY_TRY(worker.push(parameter, raw(gradient), soon()));
+    FERRY_TRY(worker.end_step(soon()));
+    FERRY_TRY(worker.flush(soon()));
+  }
+  return {};
+}
+
 fabric::Options device_options(const std::string& provider) {
   fabric::Options options;
   options.provider = provider;

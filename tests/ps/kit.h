@@ -52,6 +52,13 @@ inline std::vector<float> floats(const Pulled& pulled, std::size_t count) {
 // The same values on every machine, different for each seed.
 std::vector<float> noise(std::size_t count, std::uint64_t seed);
 
+// False: it is not so after a long time.
+[[nodiscard]] bool until(const std::function<bool()>& so);
+
+// So many steps of one push each, every one of them applied before the next; the first failure.
+Status push_steps(Worker& worker, Parameter parameter, const std::vector<float>& gradient,
+                  int steps = 1);
+
 fabric::Options device_options(const std::string& provider);
 
 // Scheduler and servers as threads of this process.

@@ -45,12 +45,6 @@ class Restarts : public ::testing::TestWithParam<std::uint64_t> {
     return Process::start(
         {"--role", "count", scheduler_->endpoint(), provider_, std::to_string(rank), path_});
   }
-  // False: it is not so after a long time.
-  static bool until(const std::function<bool()>& so) {
-    const auto limit = Deadline::after(60s);
-    while (!so() && !limit.expired()) std::this_thread::sleep_for(2ms);
-    return so();
-  }
 
   void pause(const Process& process) {
     process.signal(SIGSTOP);

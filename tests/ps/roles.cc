@@ -28,6 +28,13 @@ std::vector<std::string> Training::arguments(std::uint32_t rank) const {
           std::to_string(signal)};
 }
 
+std::array<Parameter, 2> Training::init(Worker& worker, Deadline deadline) const {
+  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
+  const auto spec = f32({static_cast<std::int64_t>(count)});
+  return {must(worker.init("a", spec, {}, update, deadline)),
+          must(worker.init("b", spec, {}, update, deadline))};
+}
+
 Training Training::parse(const std::vector<std::string>& words, std::uint32_t& rank) {
   Training training;
   training.scheduler = words.at(0);
@@ -90,12 +97,9 @@ int train(const std::vector<std::string>& words) {
   };
   auto worker = must(
       Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, in_time()));
-  const Update update{.kind = UpdateKind::kMomentum, .rate = 0.1, .momentum = 0.9};
-  const auto spec = f32({static_cast<std::int64_t>(training.count)});
-  const Parameter parameters[] = {must(worker.init("a", spec, {}, update, in_time())),
-                                  must(worker.init("b", spec, {}, update, in_time()))};
+  const auto parameters = training.init(worker, in_time());
   if (training.how != "after") must(worker.barrier(in_time()));
-  const auto place = must(worker.allocate(spec, in_time()));
+  const auto place = must(worker.allocate(must(worker.spec(parameters[0])), in_time()));
   for (std::uint64_t step = 1; step <= training.steps; ++step) {
     const bool last = rank == training.victim && step == training.victim_step;
     const auto a = gradient_of(rank, step, training.count, 0);

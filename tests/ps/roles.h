@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "tests/ps/kit.h"
 
 namespace ferry::ps::testing {
@@ -41,6 +43,8 @@ struct Training {
   int hit = 0;
   int signal = 0;
 
+  // Its two tensors.
+  std::array<Parameter, 2> init(Worker& worker, Deadline deadline) const;
   std::vector<std::string> arguments(std::uint32_t rank) const;
   static Training parse(const std::vector<std::string>& words, std::uint32_t& rank);
 };

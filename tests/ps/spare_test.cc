@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include <future>
 
 #include "tests/ps/roles.h"
@@ -80,12 +82,6 @@ class Model {
   std::uint64_t steps_ = 0;
 };
 
-void until(const std::function<bool()>& so) {
-  const auto limit = soon();
-  while (!so() && !limit.expired()) std::this_thread::sleep_for(1ms);
-  ASSERT_TRUE(so());
-}
-
 // The same steps in a job in which nobody dies.
 std::vector<float> undisturbed(const char* provider, std::uint64_t steps) {
   Job job(provider, {.block_bytes = 4096, .pool_blocks = 16});
@@ -113,7 +109,7 @@ TEST_P(Spares, TakeTheirPlaces) {
     ++steps;
     auto coming = spare(job);
     job.kill(each);
-    until([&] { return job.scheduler().stats().servers_gone == 1; });
+    ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
     steps_until([&] { return job.scheduler().stats().servers_gone == 0; });
     spares.push_back(must(coming.get()));
     EXPECT_EQ(spares.back().index(), each);
@@ -137,7 +133,7 @@ TEST_P(Spares, AreThereForNewWorkersAndTensors) {
   model.step();
   auto coming = spare(job);
   job.kill(0);
-  until([&] { return job.scheduler().stats().servers_gone == 1; });
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
   const auto w = must(first.init("w", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
   // More blocks than a worker has slots.
   const std::vector<float> many(1 << 17, 5.0F);
@@ -145,12 +141,7 @@ TEST_P(Spares, AreThereForNewWorkersAndTensors) {
   auto late = std::async(std::launch::async, [&] {
     auto second = job.worker(1);
     const auto found = must(second.find("w", soon()));
-    const std::vector<float> ones(kValues, 1.0F);
-    for (int step = 0; step < 3; ++step) {
-      must(second.push(found, raw(ones), soon()));
-      must(second.end_step(soon()));
-      must(second.flush(soon()));
-    }
+    must(push_steps(second, found, std::vector<float>(kValues, 1.0F), 3));
     must(second.leave(soon()));
   });
   for (const auto limit = soon(); !limit.expired() && job.scheduler().stats().left == 0;)
@@ -158,7 +149,7 @@ TEST_P(Spares, AreThereForNewWorkersAndTensors) {
   late.get();
   auto server = must(coming.get());
   job.kill(1);  // now the newcomer's copies count
-  until([&] { return job.scheduler().stats().servers_gone == 1; });
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
   model.step();
   EXPECT_EQ(floats(must(first.pull(w, soon())), kValues), std::vector<float>(kValues, 3.0F));
   EXPECT_EQ(floats(must(first.pull(big, soon())), many.size()), many);
@@ -174,14 +165,14 @@ TEST_P(Spares, AreMetByWhoPushesNothing) {
   model.step();
   auto coming = spare(job);
   job.kill(0);
-  until([&] { return job.scheduler().stats().servers_gone == 1; });
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
   for (const auto limit = soon(); job.scheduler().stats().servers_gone > 0 && !limit.expired();) {
     must(worker.end_step(soon()));
     must(worker.flush(soon()));
   }
   auto server = must(coming.get());
   job.kill(1);
-  until([&] { return job.scheduler().stats().servers_gone == 1; });
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
   EXPECT_EQ(model.all(), undisturbed(GetParam().provider, 1));
 }
 
@@ -192,7 +183,7 @@ TEST_P(Spares, ThatDieAreReplacedToo) {
   auto first = spare(job);
   job.kill(1);
   // It has a place, and cannot have caught up: no step is ended.
-  until([&] { return first.wait_for(0s) == std::future_status::ready; });
+  ASSERT_TRUE(until([&] { return first.wait_for(0s) == std::future_status::ready; }));
   { auto dies = must(first.get()); }
   auto second = spare(job);
   std::uint64_t steps = 0;
@@ -218,6 +209,40 @@ TEST(SparesOf, JobsThatHaveNone) {
   std::this_thread::sleep_for(50ms);
   must(worker.leave(soon()));
   EXPECT_EQ(code_of(spare.get()), Code::kUnavailable);  // it was not needed
+}
+
+// What is read at a newcomer stays as it is when that is let go of which was read at the server
+// before.
+TEST(SparesOf, ServersThatAreStillLookedAt) {
+  auto scheduler = must(
+      Scheduler::open({{.servers = 2, .block_bytes = 4096, .replicas = 2}, device_options("shm")}));
+  const auto serve = [&] {
+    return Process::start({"--role", "serve", scheduler.endpoint(), "shm"});
+  };
+  const auto first = serve();
+  const auto second = serve();
+  auto worker = must(
+      Worker::open({.scheduler = scheduler.endpoint(), .device = device_options("shm")}, soon()));
+  const auto w = must(worker.init("w", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
+  const std::vector<float> ones(kValues, 1.0F);
+  must(push_steps(worker, w, ones));
+  auto older = must(worker.pull(w, soon()));
+  ASSERT_TRUE(older.in_place());
+  const auto newcomer = serve();
+  first.signal(SIGKILL);
+  ASSERT_TRUE(until([&] { return scheduler.stats().servers_gone == 1; }));
+  for (const auto limit = soon(); scheduler.stats().servers_gone > 0 && !limit.expired();)
+    must(push_steps(worker, w, ones));
+  second.signal(SIGKILL);  // from now on the newcomer alone is read
+  ASSERT_TRUE(until([&] { return scheduler.stats().servers_gone == 1; }));
+  must(push_steps(worker, w, ones));
+  const auto newer = must(worker.pull(w, soon()));
+  ASSERT_TRUE(newer.in_place());
+  const auto values = floats(newer, kValues);
+  EXPECT_EQ(floats(older, kValues), ones);
+  must(older.release());
+  must(push_steps(worker, w, ones, 4));  // more than there are planes
+  EXPECT_EQ(floats(newer, kValues), values);
 }
 
 }  // namespace
