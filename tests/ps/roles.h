@@ -40,6 +40,7 @@ struct Training {
   // Worker 0 sends this signal to this process in the middle of `victim_step`.
   int hit = 0;
   int signal = 0;
+  std::uint32_t hosts = 0;  // of a job that merges: rank r is on host r % hosts
 
   std::vector<std::string> arguments(std::uint32_t rank) const;
   static Training parse(const std::vector<std::string>& words, std::uint32_t& rank);
