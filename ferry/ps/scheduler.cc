@@ -121,8 +121,8 @@ void Scheduler::Core::tell_verdict() {
 }
 
 void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
-  const bool counted =
-      std::exchange(workers_[rank].member, false) || (verdict_ && verdict_->counted);
+  const bool counted = std::exchange(workers_[rank].member, false) ||
+                       (verdict_ && verdict_->rank == rank && verdict_->counted);
   workers_[rank].state = State::kOut;
   workers_[rank].left = !died;
   ++(died ? dead_ : left_);

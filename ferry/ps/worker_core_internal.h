@@ -247,7 +247,8 @@ class WorkerCore {
   void go_alone();
   Status push_alone(Deadline deadline);
   // merges() says afterwards whether the next push of this tensor may wait for the end of the step.
-  Status hold_back(const TensorLink& tensor, Deadline deadline);
+  Status hold_back(const TensorLink& tensor, std::span<const std::byte> gradient,
+                   Deadline deadline);
   Status merge(Deadline deadline);
   Status follow(Deadline deadline);
   Result<Offer> offer(const Pushed& pushed);
@@ -256,8 +257,8 @@ class WorkerCore {
   Result<Parameter> offered_tensor(const Offer& offer) const;
   static Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,
                                                           std::uint64_t bytes);
-  void end_merged();
-  Status meet_neighbours();
+  void end_merged(Deadline deadline);
+  Status meet_neighbours(Deadline deadline);
 
   Status wait_fresh(Deadline deadline);
   Status pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline);

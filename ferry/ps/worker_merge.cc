@@ -21,8 +21,8 @@ constexpr auto kUndone = offsetof(OfferBlock, undone);
 
 std::string name_of_memory(std::size_t index) { return fmt::format("ps.memory.{}", index); }
 
-Result<Follower> link_to(fabric::Device& device, std::uint32_t rank, const std::string& endpoint) {
-  const auto deadline = Deadline::after(kMeeting);
+Result<Follower> link_to(fabric::Device& device, std::uint32_t rank, const std::string& endpoint,
+                         Deadline deadline) {
   Follower follower;
   follower.rank = rank;
   follower.endpoint = endpoint;
@@ -79,6 +79,7 @@ void WorkerCore::say(std::size_t word) {
 void WorkerCore::choose_mode() {
   if (!merging_.on || merging_.step == pushing_) return;
   merging_.step = pushing_;
+  merging_.mode = Merging::Mode::kAlone;
   merging_.merged = false;
   merging_.taken.clear();
   const auto invitation = OfferBlock::invitation_to(attempt_, pushing_);
@@ -114,9 +115,11 @@ Status WorkerCore::push_alone(Deadline deadline) {
 
 // A step in which anything else is pushed is pushed by each alone: nobody may wait for a leader
 // while it waits for servers, which may be waiting for that leader.
-Status WorkerCore::hold_back(const TensorLink& tensor, Deadline deadline) {
-  const bool can = tensor.info.spec.type == tensor::ElementType::kF32 &&
-                   held_back().size() < OfferBlock::kMostOffers;
+Status WorkerCore::hold_back(const TensorLink& tensor, std::span<const std::byte> gradient,
+                             Deadline deadline) {
+  const bool floats = tensor.info.spec.type == tensor::ElementType::kF32 &&
+                      reinterpret_cast<std::uintptr_t>(gradient.data()) % alignof(float) == 0;
+  const bool can = floats && held_back().size() < OfferBlock::kMostOffers;
   return can ? Status() : push_alone(deadline);
 }
 
@@ -252,14 +255,14 @@ Result<std::span<const std::byte>> WorkerCore::offered_bytes(Follower& follower,
 }
 
 // Before this worker's END of the step: nobody can have begun the next one.
-void WorkerCore::end_merged() {
+void WorkerCore::end_merged(Deadline deadline) {
   if (!merging_.on) return;
   if (merging_.step == pushing_)
     for (const auto* follower : std::exchange(merging_.taken, {})) follower->tell(kDone, pushing_);
   // After the first step everybody who was there from the beginning has come.
-  if (pushing_ == 1) return;
+  if (pushing_ <= 1) return;
   if (merging_.known != attempt_) {
-    const auto met = meet_neighbours();
+    const auto met = meet_neighbours(std::min(deadline, Deadline::after(kMeeting)));
     if (!met) logger().info("worker {} merges nothing: {}", rank_, met.error().message());
   }
   if (merging_.known != attempt_ || merging_.followers.empty()) return;
@@ -268,8 +271,8 @@ void WorkerCore::end_merged() {
 }
 
 // The lowest rank of a host leads. All who ask in one attempt are told the same.
-Status WorkerCore::meet_neighbours() {
-  const auto answer = FERRY_TRY(scheduler_->call(Ask::kNeighbours, {}, Deadline::after(kMeeting)));
+Status WorkerCore::meet_neighbours(Deadline deadline) {
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kNeighbours, {}, deadline));
   bootstrap::Decoder in(answer);
   const auto attempt = in.u32();
   std::vector<std::pair<std::uint32_t, std::string>> all;
@@ -287,8 +290,8 @@ Status WorkerCore::meet_neighbours() {
     const auto same = std::find_if(old.begin(), old.end(), [&, at = &endpoint](const auto& each) {
       return each.endpoint == *at && each.channel.alive();
     });
-    auto linked =
-        same != old.end() ? Result<Follower>(std::move(*same)) : link_to(*data_, rank, endpoint);
+    auto linked = same != old.end() ? Result<Follower>(std::move(*same))
+                                    : link_to(*data_, rank, endpoint, deadline);
     if (linked)
       merging_.followers.push_back(*std::move(linked));
     else

@@ -69,7 +69,7 @@ Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient
                 to.info.name, to.info.spec.to_string(), to.bytes, gradient.size());
   FERRY_TRY(check_gradient(to, gradient));
   FERRY_TRY(begin_push(to, deadline));
-  if (merges()) FERRY_TRY(hold_back(to, deadline));
+  if (merges()) FERRY_TRY(hold_back(to, gradient, deadline));
   ++stats_.pushes;
   if (sync())
     pushed_.push_back(
@@ -277,7 +277,7 @@ Status WorkerCore::post_end(Deadline deadline) {
       FERRY_TRY(wait_for(landed, deadline, "what was pushed to land"));
     for (auto& link : shards_) FERRY_TRY(make_room(link, false, deadline));
   }
-  end_merged();
+  end_merged(deadline);
   for (auto& link : shards_)
     post(link, {.operation = Operation::kEnd, .attempt = attempt_, .step = pushing_});
   return {};
