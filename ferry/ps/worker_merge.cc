@@ -189,7 +189,7 @@ Status WorkerCore::lead(Deadline deadline) {
   if (attempt_ != begun) return {};
   auto sums = gather();
   if (!sums) {
-    logger().warn("worker {} does not merge step {}: {}", rank_, step, sums.error().message());
+    logger().info("worker {} does not merge step {}: {}", rank_, step, sums.error().message());
     return push_alone(deadline);
   }
   if (merging_.taken.empty()) return push_alone(deadline);
