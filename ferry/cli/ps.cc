@@ -197,6 +197,9 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--staleness", flags.job.staleness, "Steps that ssp lets a worker be ahead")
       ->check(CLI::NonNegativeNumber);
   command.add_flag("--mean", flags.job.mean, "sync: divide sums by the number of workers");
+  command.add_flag("--merge", flags.job.merge,
+                   "sync: add up the gradients of each host before they leave it, where servers do "
+                   "not map memory");
   command.add_option("--block", flags.block, "Bytes of a block")->capture_default_str();
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();

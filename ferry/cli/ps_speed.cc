@@ -15,10 +15,11 @@ struct Way {
   std::uint32_t servers;
   std::uint32_t workers;
   std::uint64_t block;
+  bool merge = false;
 
   std::string name() const {
-    return fmt::format("{}, {}, {} server{}", provider, async ? "async" : "sync", servers,
-                       servers == 1 ? "" : "s");
+    return fmt::format("{}, {}{}, {} server{}", provider, async ? "async" : "sync",
+                       merge ? ", merged" : "", servers, servers == 1 ? "" : "s");
   }
 };
 
@@ -34,6 +35,8 @@ std::vector<Way> all_ways(bool quick) {
       for (const std::uint32_t servers : {2U, 4U, 8U, 16U, 32U})
         if (!quick || servers <= 2) ways.push_back({provider, async, servers, 2, 256 * kKibi});
     }
+  for (const std::uint32_t workers : {2U, 4U, 8U})
+    if (!quick || workers <= 4) ways.push_back({"tcp", false, 1, workers, 256 * kKibi, true});
   return ways;
 }
 
@@ -64,6 +67,7 @@ Result<double> speed_of(const PsPlan& plan, const Way& way) {
   ps::JobOptions job{.servers = way.servers, .workers = way.workers, .block_bytes = way.block};
   job.pool_blocks = std::max(64U, 2 * way.workers);
   if (way.async) job.consistency = ps::Consistency::kAsync;
+  job.merge = way.merge;
   const auto crew = FERRY_TRY(BenchCrew::start(plan, way.provider, job));
   const int steps = std::max(4, (plan.quick ? 40 : 160) / static_cast<int>(way.workers));
   std::vector<Result<double>> ended(way.workers);

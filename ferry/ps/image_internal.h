@@ -17,6 +17,12 @@ struct Member {
   std::uint64_t former = 0;
 };
 
+// A step that is begun anew under a new number.
+struct Anew {
+  std::uint32_t attempt = 0;  // 0: none is
+  std::uint64_t step = 0;
+};
+
 // All that a shard is, between two steps: for a server that takes the place of one that is gone.
 struct ShardImage {
   struct PartAt {
@@ -25,6 +31,7 @@ struct ShardImage {
   };
   std::uint64_t clock = 0;
   std::uint32_t attempt = 0;
+  Anew later;
   std::vector<Member> members;
   std::vector<PartAt> parts;  // whose first values are there
 };

@@ -20,7 +20,7 @@ void put(bootstrap::Encoder& out, const JobOptions& job) {
   out.u32(job.servers).u32(job.workers).u8(static_cast<std::uint8_t>(job.consistency));
   out.u64(job.staleness).u8(job.mean ? 1 : 0).u64(job.block_bytes);
   out.u32(job.pool_blocks).u32(job.most_dead).u32(job.replicas).u32(job.start_with);
-  out.u32(job.scheduler_away_ms);
+  out.u8(job.merge ? 1 : 0).u32(job.scheduler_away_ms);
 }
 
 Result<JobOptions> get_job(bootstrap::Decoder& in) {
@@ -35,6 +35,7 @@ Result<JobOptions> get_job(bootstrap::Decoder& in) {
   job.most_dead = in.u32();
   job.replicas = in.u32();
   job.start_with = in.u32();
+  job.merge = in.u8() != 0;
   job.scheduler_away_ms = in.u32();
   FERRY_TRY(check_job(job));
   return job;
@@ -227,6 +228,10 @@ Status check_job(const JobOptions& job) {
   if (job.consistency < Consistency::kSync || job.consistency > Consistency::kAsync)
     return fail(Code::kInvalidArgument, "there is no consistency number {}",
                 static_cast<int>(job.consistency));
+  if (job.merge && job.consistency != Consistency::kSync)
+    return fail(Code::kInvalidArgument,
+                "only synchronous jobs merge gradients: without steps in common there is no moment "
+                "at which those of a host belong together");
   if (job.block_bytes < 4096 || job.block_bytes > (std::uint64_t{64} << 20) ||
       job.block_bytes % 64 != 0)
     return fail(Code::kOutOfRange, "blocks have 4 KiB to 64 MiB and a multiple of 64, not {} bytes",

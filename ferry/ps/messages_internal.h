@@ -32,19 +32,27 @@ enum class Ask : std::uint32_t {
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   kView = 12,        // -> JobView
-  kEnter = 13,  // attached to all servers -> the last step that it is not part of (8), attempt (4)
+  // attached to all servers; host, data endpoint if it merges, both may be empty -> the last step
+  // that it is not part of (8), attempt (4)
+  kEnter = 13,
   kCaughtUp = 14,  // whether the newcomer has its copies (1) -> nothing
   // To a scheduler that was started again, from those who knew the one before.
   kBackServer = 15,  // index (4), token (8) -> nothing
   kBackWorker = 16,  // rank (4), token (8) -> nothing
+  // -> the job's attempt (4); then rank (4) and data endpoint of each worker of the asking one's
+  // host that merges, itself too, by rank
+  kNeighbours = 17,
   // of a server
-  kCreate = 32,   // TensorInfo -> nothing
-  kDrop = 33,     // id (4) -> nothing
-  kAttach = 34,   // rank (4), device (16), grant of words -> ShardPlace each
-  kOpen = 35,     // rank (4), id (4) -> PartPlace for each part
-  kGrant = 36,    // rank (4), grant of memory -> whether it is used in place (1)
-  kFreeze = 37,   // rank (4) -> last step that was ended (8), open step where it was added up (8)
-  kSettle = 38,   // rank (4), last step that counts (8), new attempt (4; 0: none) -> nothing
+  kCreate = 32,  // TensorInfo -> nothing
+  kDrop = 33,    // id (4) -> nothing
+  kAttach = 34,  // rank (4), device (16), grant of words -> ShardPlace each
+  kOpen = 35,    // rank (4), id (4) -> PartPlace for each part
+  kGrant = 36,   // rank (4), grant of memory -> whether it is used in place (1)
+  kFreeze = 37,  // rank (4) -> last step that was ended (8), open step where it was added up (8)
+  // rank (4), last step that counts (8), new attempt (4; 0: none), the step that is begun anew
+  // under
+  // it (8) -> nothing
+  kSettle = 38,
   kStop = 39,     // whether the job has failed (1) -> nothing
   kSave = 41,     // path, number of the file (4) -> clock (8)
   kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
@@ -53,7 +61,10 @@ enum class Ask : std::uint32_t {
   // rank (4; all ones: nobody): no step is applied until kAdmit -> the largest clock, or the last
   // step that counts of whoever had the rank (8)
   kHold = 44,
-  kAdmit = 45,  // rank (4; all ones: nobody), the last step it is not part of (8) -> nothing
+  // rank (4; all ones: nobody), the last step it is not part of (8), new attempt at the next one
+  // (4;
+  // 0: none) -> nothing
+  kAdmit = 45,
   // shard of the job (4), tensor (4), section (4), offset (8) -> bytes, a piece of them; tensor 0:
   // what there is. kNotFound: not yet
   kImage = 46,

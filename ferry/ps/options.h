@@ -27,6 +27,9 @@ struct JobOptions {
   // Servers that have each block: 1, or 2, so that the job goes on when a server dies. With 2, all
   // servers have the same number of shards.
   std::uint32_t replicas = 1;
+  // kSync: gradients of workers of one host are added up before they leave it, where servers do not
+  // map workers' memory. Sums are then by host first, and by rank within it.
+  bool merge = false;
   // How long servers and workers wait for a scheduler that is gone to come back; 0: not at all. A
   // scheduler says so itself, by whether it keeps a state.
   std::uint32_t scheduler_away_ms = 0;

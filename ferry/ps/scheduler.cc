@@ -71,9 +71,11 @@ Status Scheduler::Core::ask_servers(Ask what, const Bytes& body, Nanos patience)
   return {};
 }
 
-// What the dead worker has ended somewhere counts everywhere; the rest counts nowhere.
-void Scheduler::Core::settle(std::uint32_t rank) {
-  verdict_ = Verdict{.rank = rank};
+// What the dead worker has ended somewhere counts everywhere; the rest counts nowhere. Where hosts
+// merge, the first step without it is begun anew: others may be waiting for it, or have left their
+// gradients to it.
+void Scheduler::Core::settle(std::uint32_t rank, bool counted) {
+  verdict_ = Verdict{.rank = rank, .counted = counted};
   if (!keep()) return;
   Bytes who;
   bootstrap::Encoder(who).u32(rank);
@@ -92,14 +94,23 @@ void Scheduler::Core::settle(std::uint32_t rank) {
     through = std::max(through, in.u64());
     folded = std::max(folded, in.u64());
   }
-  verdict_ = Verdict{rank, true, through, folded > through ? ++last_attempt_ : 0};
+  verdict_->known = true;
+  verdict_->through = through;
+  if (job_.merge ? counted : folded > through) {
+    verdict_->attempt = ++last_attempt_;
+    verdict_->anew = job_.merge ? through + 1 : folded;
+  }
   // If some were told and others not, the next scheduler must say the same.
   if (keep()) tell_verdict();
 }
 
 void Scheduler::Core::tell_verdict() {
   Bytes verdict;
-  bootstrap::Encoder(verdict).u32(verdict_->rank).u64(verdict_->through).u32(verdict_->attempt);
+  bootstrap::Encoder(verdict)
+      .u32(verdict_->rank)
+      .u64(verdict_->through)
+      .u32(verdict_->attempt)
+      .u64(verdict_->anew);
   for (auto& server : servers_) {
     if (!server.alive) continue;
     const auto answer = ask_server(server, Ask::kSettle, verdict);
@@ -110,8 +121,9 @@ void Scheduler::Core::tell_verdict() {
 }
 
 void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
+  const bool counted = std::exchange(workers_[rank].member, false) ||
+                       (verdict_ && verdict_->rank == rank && verdict_->counted);
   workers_[rank].state = State::kOut;
-  workers_[rank].member = false;
   workers_[rank].left = !died;
   ++(died ? dead_ : left_);
   if (died) {
@@ -119,7 +131,7 @@ void Scheduler::Core::take_out(std::uint32_t rank, bool died) {
   }
   barrier_.erase(rank);
   if (!died || dead_ <= job_.most_dead)
-    settle(rank);
+    settle(rank, counted);
   else
     fail_job(
         Error(Code::kAborted,

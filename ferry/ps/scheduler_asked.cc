@@ -42,7 +42,10 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
     case Ask::kJoinWorker:
       return join_worker(question, body);
     case Ask::kEnter:
+      FERRY_TRY(take_host(question.peer, body));
       return enter(question);
+    case Ask::kNeighbours:
+      return FERRY_TRY(neighbours(question.peer));
     case Ask::kCaughtUp:
       return FERRY_TRY(caught_up(question.peer, body));
     case Ask::kInit:
@@ -71,8 +74,7 @@ Result<std::optional<Bytes>> Scheduler::Core::asked(const RpcServer::Question& q
       const auto rank = FERRY_TRY(rank_of(question.peer));
       workers_[rank].state = State::kOut;
       workers_[rank].left = true;
-      workers_[rank].member = false;
-      verdict_ = Verdict{.rank = rank};
+      verdict_ = Verdict{.rank = rank, .counted = std::exchange(workers_[rank].member, false)};
       control_->reply(question, Bytes());
       take_out(rank, false);
       return std::optional<Bytes>();
@@ -162,7 +164,7 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
   auto& worker = workers_[rank];
   if (!worker.member) {
     const auto held = hold(rank);
-    if (held) admission_ = Admission{rank, worker.since = *held};
+    if (held) admission_ = Admission{rank, worker.since = *held, job_.merge ? ++last_attempt_ : 0};
     // If some were told and others not, the next scheduler must say the same.
     worker.member = held && keep();
     release(admission_.value_or(Admission()));
@@ -171,6 +173,28 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
   }
   Bytes answer;
   bootstrap::Encoder(answer).u64(worker.since).u32(last_attempt_);
+  return answer;
+}
+
+Status Scheduler::Core::take_host(std::uint64_t peer, bootstrap::Decoder& in) {
+  auto& worker = workers_[FERRY_TRY(rank_of(peer))];
+  worker.host = in.string(kMostName);
+  worker.neighbour = in.string(kMostName);
+  return in.finish("a worker that enters");
+}
+
+// Who they are depends on the attempt alone, once the first step is applied: every change of them
+// begins a step anew.
+Result<Bytes> Scheduler::Core::neighbours(std::uint64_t peer) const {
+  const auto& own = workers_[FERRY_TRY(rank_of(peer))];
+  Bytes answer;
+  bootstrap::Encoder out(answer);
+  out.u32(last_attempt_);
+  for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
+    const auto& each = workers_[rank];
+    const bool there = each.state == State::kThere && each.member && !each.neighbour.empty();
+    if (there && each.host == own.host) out.u32(rank).string(each.neighbour);
+  }
   return answer;
 }
 
@@ -195,7 +219,7 @@ Result<std::uint64_t> Scheduler::Core::hold(std::uint32_t rank) {
 
 void Scheduler::Core::release(const Admission& admission) {
   Bytes who;
-  bootstrap::Encoder(who).u32(admission.rank).u64(admission.since);
+  bootstrap::Encoder(who).u32(admission.rank).u64(admission.since).u32(admission.attempt);
   for (auto& server : servers_)
     if (server.alive) (void)ask_server(server, Ask::kAdmit, who);
 }

@@ -48,18 +48,23 @@ class Scheduler::Core final : public RpcServer::Handler {
     bool left = false;           // it said so
     std::uint64_t barrier = 0;   // the last one it has asked for
     std::uint64_t barriers = 0;  // the last one it was let through
+    std::string host{};
+    std::string neighbour{};  // where those of its host find it; empty: it does not merge
   };
   // What servers are told of a worker that enters.
   struct Admission {
     std::uint32_t rank = kNobody;
     std::uint64_t since = 0;
+    std::uint32_t attempt = 0;  // at its first step; 0: that is not begun anew
   };
   // What servers are told of a worker that is out.
   struct Verdict {
     std::uint32_t rank = 0;
-    bool known = false;  // else servers are to be asked first
+    bool counted = false;  // steps waited for it
+    bool known = false;    // else servers are to be asked first
     std::uint64_t through = 0;
     std::uint32_t attempt = 0;
+    std::uint64_t anew = 0;  // the step that is begun anew under it
   };
   static constexpr std::chrono::seconds kServerAnswers{10};
   Core() = default;
@@ -80,6 +85,8 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<Bytes> welcome(std::uint64_t peer, std::uint32_t wanted);
   Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
   Result<std::optional<Bytes>> enter(const RpcServer::Question& question);
+  Status take_host(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> neighbours(std::uint64_t peer) const;
   // The last step that was applied anywhere, or that counts of whoever had this rank; no shard goes
   // on until release().
   Result<std::uint64_t> hold(std::uint32_t rank);
@@ -105,7 +112,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<std::uint32_t> rank_of(std::uint64_t peer) const;
   bool all_ready() const;
   void look_at_barrier();
-  void settle(std::uint32_t rank);
+  void settle(std::uint32_t rank, bool counted);
   void tell_verdict();
   void take_out(std::uint32_t rank, bool died);
   void end_if_over();

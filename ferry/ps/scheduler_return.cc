@@ -125,7 +125,7 @@ void Scheduler::Core::go_on() {
   if (verdict_ && verdict_->known)
     tell_verdict();
   else if (verdict_)
-    settle(verdict_->rank);
+    settle(verdict_->rank, verdict_->counted);
   release(std::exchange(admission_, std::nullopt).value_or(Admission()));
   if (coming_ && !failure_) let_catch_up();
   for (const auto& worker : workers_)

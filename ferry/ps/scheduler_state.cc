@@ -10,7 +10,7 @@
 namespace ferry::ps {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 1;
+constexpr std::uint32_t kStateVersion = 2;
 constexpr std::uint32_t kMostState = 1 << 20;  // of anything that is counted
 constexpr std::chrono::seconds kSaving{10};
 constexpr std::chrono::milliseconds kSaveAgain{200};
@@ -97,11 +97,13 @@ void Scheduler::Core::put_state(Bytes& image) const {
   out.string(failure_ ? failure_->message() : "").raw(job_bytes(job_));
   out.string(control_->endpoint()).u32(last_tensor_).u32(last_attempt_).u32(dead_);
   out.u32(left_).u32(last_turn_);
-  out.u32(admission_ ? admission_->rank : kNobody).u64(admission_ ? admission_->since : 0);
+  const auto admission = admission_.value_or(Admission());
+  out.u32(admission.rank).u64(admission.since).u32(admission.attempt);
   put(out, view_);
   out.u8(verdict_ ? 1 : 0);
   const auto verdict = verdict_.value_or(Verdict());
-  out.u32(verdict.rank).u8(verdict.known ? 1 : 0).u64(verdict.through).u32(verdict.attempt);
+  out.u32(verdict.rank).u8(verdict.counted ? 1 : 0).u8(verdict.known ? 1 : 0);
+  out.u64(verdict.through).u32(verdict.attempt).u64(verdict.anew);
   out.u32(static_cast<std::uint32_t>(servers_.size()));
   for (const auto& server : servers_) {
     put(out, server.place);
@@ -113,7 +115,9 @@ void Scheduler::Core::put_state(Bytes& image) const {
         .u8(worker.left ? 1 : 0)
         .u8(worker.member ? 1 : 0)
         .u64(worker.since)
-        .u64(worker.barriers);
+        .u64(worker.barriers)
+        .string(worker.host)
+        .string(worker.neighbour);
   out.u32(static_cast<std::uint32_t>(tensors_.size()));
   for (const auto& [name, tensor] : tensors_) {
     put(out, tensor.info);
@@ -151,15 +155,17 @@ Status Scheduler::Core::get_state(const Bytes& image) {
   dead_ = in.u32();
   left_ = in.u32();
   last_turn_ = in.u32();
-  const auto admitted = in.u32();
-  const auto since = in.u64();
-  if (admitted < job_.workers) admission_ = Admission{admitted, since};
+  Admission admission{.rank = in.u32()};
+  admission.since = in.u64();
+  admission.attempt = in.u32();
+  if (admission.rank < job_.workers) admission_ = admission;
   view_ = FERRY_TRY(get_view(in, job_));
   if (view_.coming < job_.servers) coming_ = view_.coming;
   const bool pending = in.u8() != 0;
-  Verdict verdict{.rank = in.u32(), .known = in.u8() != 0};
+  Verdict verdict{.rank = in.u32(), .counted = in.u8() != 0, .known = in.u8() != 0};
   verdict.through = in.u64();
   verdict.attempt = in.u32();
+  verdict.anew = in.u64();
   if (pending) verdict_ = verdict;
   FERRY_TRY(get_servers(in));
   FERRY_TRY(get_workers(in));
@@ -199,6 +205,8 @@ Status Scheduler::Core::get_workers(bootstrap::Decoder& in) {
     worker.member = in.u8() != 0;
     worker.since = in.u64();
     worker.barriers = in.u64();
+    worker.host = in.string(kMostName);
+    worker.neighbour = in.string(kMostName);
   }
   return {};
 }

@@ -244,9 +244,9 @@ Result<Bytes> Server::Core::freeze(bootstrap::Decoder& in) {
 Result<Bytes> Server::Core::settle(bootstrap::Decoder& in) {
   const auto rank = FERRY_TRY(get_rank(in));
   const auto through = in.u64();
-  const auto attempt = in.u32();
+  const Anew anew{.attempt = in.u32(), .step = in.u64()};
   FERRY_TRY(in.finish("a worker to be settled"));
-  for (auto& shard : shards_) shard->run([&] { shard->settle(rank, through, attempt); });
+  for (auto& shard : shards_) shard->run([&] { shard->settle(rank, through, anew); });
   return Bytes();
 }
 
@@ -269,11 +269,12 @@ Result<Bytes> Server::Core::hold(bootstrap::Decoder& in) {
 Result<Bytes> Server::Core::admit(bootstrap::Decoder& in) {
   const auto rank = in.u32();
   const auto since = in.u64();
+  const auto attempt = in.u32();
   FERRY_TRY(in.finish("a worker to be admitted"));
   for (auto& shard : shards_) {
     shard->run([&] {
       if (rank < job_.workers)
-        shard->admit(rank, since);
+        shard->admit(rank, since, attempt);
       else
         shard->release();
     });

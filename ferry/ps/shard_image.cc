@@ -7,7 +7,7 @@
 namespace ferry::ps {
 
 void put(bootstrap::Encoder& out, const ShardImage& image) {
-  out.u64(image.clock).u32(image.attempt);
+  out.u64(image.clock).u32(image.attempt).u32(image.later.attempt).u64(image.later.step);
   for (const auto& member : image.members)
     out.u64(member.ended).u64(member.since).u64(member.through).u64(member.former);
   out.u32(static_cast<std::uint32_t>(image.parts.size()));
@@ -22,6 +22,8 @@ Result<ShardImage> get_shard_image(bootstrap::Decoder& in, const JobOptions& job
   ShardImage image;
   image.clock = in.u64();
   image.attempt = in.u32();
+  image.later.attempt = in.u32();
+  image.later.step = in.u64();
   image.members.resize(job.workers);
   for (auto& member : image.members) {
     member.ended = in.u64();
@@ -70,6 +72,7 @@ void Shard::take_image() {
   auto image = std::make_shared<ShardImage>();
   image->clock = clock_;
   image->attempt = attempt_;
+  image->later = later_;
   image->members = members_;
   for (const auto& part : parts_)
     if (part != nullptr && part->has_values())
@@ -80,6 +83,7 @@ void Shard::take_image() {
 void Shard::install(const ShardImage& image, const std::function<void()>& restore) {
   clock_ = image.clock;
   attempt_ = image.attempt;
+  later_ = image.later;
   members_ = image.members;
   restore();
   for (const auto& part : parts_)
@@ -88,7 +92,7 @@ void Shard::install(const ShardImage& image, const std::function<void()>& restor
   for (auto& link : links_)
     if (link != nullptr && !link->frozen) greet(*link);
   for (const auto& verdict : std::exchange(verdicts_, {}))
-    settle(verdict.rank, verdict.through, verdict.attempt);
+    settle(verdict.rank, verdict.through, verdict.anew);
   go_on();
 }
 

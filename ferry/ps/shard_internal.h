@@ -60,14 +60,14 @@ class Shard {
     std::uint64_t folded = 0;  // the open step, if something of it was added up there
   };
   Frozen freeze(std::uint32_t rank);
-  // `attempt` other than 0: the open step begins anew, under that number.
-  void settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt);
+  // `anew`: a step that begins anew, perhaps the next one.
+  void settle(std::uint32_t rank, std::uint64_t through, const Anew& anew);
   // No step is applied from now on, until somebody is admitted, or nobody.
   void hold() { held_ = true; }
   // The last step that whoever had this rank has ended, and that is known to count.
   std::uint64_t last_of(std::uint32_t rank) const;
   // The worker is part of all steps after that one.
-  void admit(std::uint32_t rank, std::uint64_t since);
+  void admit(std::uint32_t rank, std::uint64_t since, std::uint32_t attempt);
   void release();
   // An image is made as soon as that step is applied; 0: none is wanted any more.
   void cut(std::uint64_t step);
@@ -112,7 +112,7 @@ class Shard {
   struct Verdict {
     std::uint32_t rank = 0;
     std::uint64_t through = 0;
-    std::uint32_t attempt = 0;
+    Anew anew;
   };
   enum class Outcome { kTaken, kLater, kBreach };
 
@@ -142,7 +142,7 @@ class Shard {
   bool step_ended() const;
   void apply_step();
   void go_on();
-  void begin_anew(std::uint32_t attempt);
+  void begin_anew(Anew anew);
   void move_clock();
   void take_image();
   // Tells a worker what it would know if it had been there from the beginning.
@@ -161,6 +161,7 @@ class Shard {
   std::vector<Member> members_;
   std::uint64_t clock_ = 0;
   std::uint32_t attempt_ = 0;  // at the open step
+  Anew later_;                 // of the step after it
   std::uint64_t view_ = 0;
   bool held_ = false;
   // For an image. Steps are in the future until then; first values are taken.

@@ -112,7 +112,6 @@ void Shard::apply_step() {
       parts_[part]->apply_pending(scale, [&](std::uint32_t block) { send_back(part, block); });
   ++clock_;
   ++stats_.steps;
-  if (clock_ == cut_) take_image();
   for (auto& link : links_) {
     if (link == nullptr) continue;
     link->slots += link->kept.size();
@@ -121,6 +120,8 @@ void Shard::apply_step() {
     link->told_slots = link->slots;  // the clock says so
     if (!link->frozen) tell_word(*link, offsetof(Words, clock), clock_);
   }
+  if (later_.attempt != 0) begin_anew(later_);
+  if (clock_ == cut_) take_image();
 }
 
 void Shard::send_back(std::uint32_t part, std::uint32_t block) {
@@ -173,16 +174,15 @@ Shard::Frozen Shard::freeze(std::uint32_t rank) {
   return frozen;
 }
 
-void Shard::settle(std::uint32_t rank, std::uint64_t through, std::uint32_t attempt) {
-  if (waiting_) return verdicts_.push_back({rank, through, attempt});
+void Shard::settle(std::uint32_t rank, std::uint64_t through, const Anew& anew) {
+  if (waiting_) return verdicts_.push_back({rank, through, anew});
   auto& member = members_[rank];
   member.through = through;
   if (through > clock_) member.ended = std::max(member.ended, through);
   if (sync() && through <= clock_)
     for (auto& part : parts_)
       if (part != nullptr) part->drop(rank);
-  // A scheduler that was started again may say it twice.
-  if (attempt > attempt_) begin_anew(attempt);
+  begin_anew(anew);
   go_on();
 }
 
@@ -192,8 +192,9 @@ std::uint64_t Shard::last_of(std::uint32_t rank) const {
   return there_was ? std::max(member.through, member.former) : 0;
 }
 
-void Shard::admit(std::uint32_t rank, std::uint64_t since) {
+void Shard::admit(std::uint32_t rank, std::uint64_t since, std::uint32_t attempt) {
   members_[rank] = {.ended = since, .since = since, .former = last_of(rank)};
+  begin_anew({attempt, since + 1});
   release();
 }
 
@@ -217,8 +218,15 @@ void Shard::go_on() {
     if (link != nullptr && !link->frozen) tell(*link);
 }
 
-void Shard::begin_anew(std::uint32_t attempt) {
-  attempt_ = attempt;
+// A step that is not open yet is begun anew when it is: entries with the former number may come
+// until then. Workers are told of it after the clock, and so know which step it is.
+void Shard::begin_anew(Anew anew) {
+  // A scheduler that was started again may say it twice.
+  if (anew.attempt <= attempt_) return;
+  const bool open = anew.step <= clock_ + 1;
+  later_ = open ? Anew() : anew;
+  if (!open) return;
+  attempt_ = anew.attempt;
   for (auto& part : parts_)
     if (part != nullptr) part->forget();
   for (auto& member : members_) {

@@ -98,6 +98,7 @@ Status WorkerCore::join(Deadline deadline) {
   FERRY_TRY(in.finish("the scheduler's welcome"));
   rank_ = welcome.rank;
   job_ = welcome.job;
+  FERRY_TRY(open_for_neighbours());
   Bytes who;
   bootstrap::Encoder(who).u32(rank_).u64(welcome.token);
   scheduler_->stay(Ask::kBackWorker, who, job_, options_.device);
@@ -114,12 +115,17 @@ Status WorkerCore::join(Deadline deadline) {
   }
   joined_ = true;
   FERRY_TRY(look_around(deadline));
+  FERRY_TRY(begin_merging());
   return enter(deadline);
 }
 
 // From now on steps wait for this worker, if they have not from the beginning.
 Status WorkerCore::enter(Deadline deadline) {
-  const auto answer = FERRY_TRY(scheduler_->call(Ask::kEnter, {}, deadline));
+  Bytes where;
+  bootstrap::Encoder(where)
+      .string(options_.host.empty() ? fabric::host_id() : options_.host)
+      .string(merging_.on ? data_->endpoint() : "");
+  const auto answer = FERRY_TRY(scheduler_->call(Ask::kEnter, where, deadline));
   bootstrap::Decoder in(answer);
   entered_ = step_ = in.u64();
   attempt_ = in.u32();
@@ -366,6 +372,7 @@ Result<tensor::Tensor> WorkerCore::allocate(const tensor::Spec& spec, Deadline d
   memory.region = FERRY_TRY(data_->allocate(bytes));
   for (std::uint32_t server = 0; server < servers_.size(); ++server)
     memory.at.push_back(FERRY_TRY(lend(server, memory.region, deadline)));
+  FERRY_TRY(show_memory(memory.region, memories_.size()));
   auto tensor = FERRY_TRY(tensor::Tensor::over(spec, memory.region.bytes()));
   memories_.push_back(std::move(memory));
   return tensor;

@@ -31,12 +31,17 @@ struct WorkerOptions {
   fabric::Options device{};             // of the data
   std::optional<std::uint32_t> rank{};  // none: the next that is free
   NotFinite not_finite = NotFinite::kIgnore;
+  // Workers of one host merge their gradients (JobOptions::merge). Empty: this machine.
+  std::string host{};
 };
 
 struct WorkerStats {
   std::uint64_t pushes = 0;
   std::uint64_t pushed_in_place = 0;  // parts that a server reads here
   std::uint64_t pushed_blocks = 0;    // blocks that went through the pool
+  std::uint64_t pushed_bytes = 0;     // of these
+  std::uint64_t merged = 0;           // gradients that another worker of the host pushed
+  std::uint64_t sums = 0;             // that were pushed for several workers of the host
   std::uint64_t pulls = 0;
   std::uint64_t pulled_in_place = 0;   // parts that were leased
   std::uint64_t pulled_copies = 0;     // parts that were copied or read
@@ -136,7 +141,8 @@ class Worker {
   // Rows of the outermost dimension, in any order; of equal ones the sum counts.
   Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<const std::byte> values, Deadline deadline);
-  // This worker has pushed all it has in this step.
+  // This worker has pushed all it has in this step. Where gradients are merged, waits for the other
+  // workers of the host to say so, too.
   Status end_step(Deadline deadline);
   std::uint64_t step() const;  // how many it has ended
   // Waits until all that was pushed, in steps that were ended, is applied.

@@ -10,6 +10,7 @@
 #include "ferry/base/inline_function.h"
 #include "ferry/fabric/device.h"
 #include "ferry/ps/layout_internal.h"
+#include "ferry/ps/merge_internal.h"
 #include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/scheduler_link_internal.h"
 #include "ferry/ps/worker.h"
@@ -68,6 +69,8 @@ struct TensorLink {
   std::uint64_t pushed_in = 0;                  // the last step in which it was pushed
   std::shared_ptr<std::vector<std::byte>> own;  // for pulls that are not in place
   fabric::Region landing;                       // where servers send what was asked to come back
+  std::optional<std::size_t> offered;  // the memory that gradients from elsewhere are copied to
+  fabric::Region sum;                  // of this host
 };
 
 struct ServerLink {
@@ -222,6 +225,40 @@ class WorkerCore {
   Status post_end(Deadline deadline);
   const Memory* memory_of(std::span<const std::byte> bytes) const;
 
+  // Gradients of one host that leave it as one.
+  struct HostSum {
+    Parameter parameter = 0;
+    std::vector<const float*> sources;
+  };
+  Status open_for_neighbours();
+  Status begin_merging();
+  Status show_memory(const fabric::Region& region, std::size_t index);
+  // Stores the step into a word of the own block, and wakes who looks at it.
+  void say(std::size_t word);
+  void choose_mode();
+  bool merges() const {
+    return merging_.step == pushing_ && merging_.mode != Merging::Mode::kAlone;
+  }
+  // What was pushed in the step, while it merges.
+  std::span<const Pushed> held_back() const {
+    return pushed_step_ == pushing_ ? std::span<const Pushed>(pushed_) : std::span<const Pushed>();
+  }
+  void go_alone();
+  Status push_alone(Deadline deadline);
+  // merges() says afterwards whether the next push of this tensor may wait for the end of the step.
+  Status hold_back(const TensorLink& tensor, std::span<const std::byte> gradient,
+                   Deadline deadline);
+  Status merge(Deadline deadline);
+  Status follow(Deadline deadline);
+  Result<Offer> offer(const Pushed& pushed);
+  Status lead(Deadline deadline);
+  Result<std::vector<HostSum>> gather();
+  Result<Parameter> offered_tensor(const Offer& offer) const;
+  static Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,
+                                                          std::uint64_t bytes);
+  void end_merged(Deadline deadline);
+  Status meet_neighbours(Deadline deadline);
+
   Status wait_fresh(Deadline deadline);
   Status pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline);
   // True: the views lie in the server's memory, under the worker's lease.
@@ -260,6 +297,7 @@ class WorkerCore {
   std::deque<TensorLink> tensors_;
   std::map<std::string, Parameter, std::less<>> names_;
   std::vector<Memory> memories_;
+  Merging merging_;
   std::vector<Pushed> pushed_;     // in the step that is not known to be applied
   std::uint64_t pushed_step_ = 0;  // the step of these
   std::uint64_t entered_ = 0;      // the last step that this worker is not part of

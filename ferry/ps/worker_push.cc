@@ -57,6 +57,7 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
   if (first) pushed_.clear();
   pushed_step_ = pushing_;
   tensor.pushed_in = pushing_;
+  choose_mode();
   return {};
 }
 
@@ -68,10 +69,12 @@ Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient
                 to.info.name, to.info.spec.to_string(), to.bytes, gradient.size());
   FERRY_TRY(check_gradient(to, gradient));
   FERRY_TRY(begin_push(to, deadline));
+  if (merges()) FERRY_TRY(hold_back(to, gradient, deadline));
   ++stats_.pushes;
   if (sync())
     pushed_.push_back(
         {.parameter = parameter, .gradient = gradient, .rows = nullptr, .back = back});
+  if (merges()) return {};
   return post_dense(parameter, Operation::kPush, gradient, back, deadline);
 }
 
@@ -92,6 +95,7 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
       return fail(Code::kOutOfRange, "row {} of '{}', which has {}", row, to.info.name, all);
   FERRY_TRY(check_gradient(to, values));
   FERRY_TRY(begin_push(to, deadline));
+  FERRY_TRY(push_alone(deadline));
   ++stats_.pushes;
   std::vector<std::vector<std::size_t>> by_part(to.info.runs.size());
   for (std::size_t each = 0; each < rows.size(); ++each)
@@ -178,6 +182,7 @@ void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::by
   const bool at_once = !sync() || entry.operation == Operation::kAssign;
   link.in_slots.push_back({link.posted + 1, entry.step, at_once, entry.slot});
   ++stats_.pushed_blocks;
+  stats_.pushed_bytes += payload.size();
   post(link, entry);
 }
 
@@ -272,6 +277,7 @@ Status WorkerCore::post_end(Deadline deadline) {
       FERRY_TRY(wait_for(landed, deadline, "what was pushed to land"));
     for (auto& link : shards_) FERRY_TRY(make_room(link, false, deadline));
   }
+  end_merged(deadline);
   for (auto& link : shards_)
     post(link, {.operation = Operation::kEnd, .attempt = attempt_, .step = pushing_});
   return {};
@@ -283,6 +289,7 @@ Status WorkerCore::end_step(Deadline deadline) {
     FERRY_TRY(look_around(deadline));
   }
   pushing_ = step_ + 1;
+  FERRY_TRY(merge(deadline));
   FERRY_TRY(post_end(deadline));
   ++step_;
   return {};
@@ -332,8 +339,9 @@ Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::b
   if (back && !to.landing) FERRY_TRY(make_landing(to, deadline));
   const auto view = view_;
   FERRY_TRY(push(parameter, gradient, deadline, back));
+  const bool asked = back && !merges();
   FERRY_TRY(end_step(deadline));
-  if (!back) return pull(parameter, deadline);
+  if (!asked) return pull(parameter, deadline);
   FERRY_TRY(wait_fresh(deadline));
   if (!sync()) FERRY_TRY(flush(deadline));
   if (view_ != view) return pull(parameter, deadline);  // who was to send them may be gone
@@ -367,6 +375,10 @@ Status WorkerCore::push_again(Deadline deadline) {
     attempt_ = static_cast<std::uint32_t>(target);
     ++stats_.begun_anew;
     pushing_ = settled().clock() + 1;
+    if (merging_.on) {
+      merging_.step = pushing_;
+      go_alone();
+    }
     // It may be a step that this worker has not begun.
     const bool mine = pushed_step_ == pushing_;
     for (std::size_t each = 0; mine && each < pushed_.size() && done; ++each) {

@@ -18,7 +18,10 @@ WorkerOptions counting_options(const std::string& scheduler, const std::string& 
                                std::uint32_t rank) {
   auto device = device_options(provider);
   device.patience = 4;
-  return {.scheduler = scheduler, .device = device, .rank = rank};
+  return {.scheduler = scheduler,
+          .device = device,
+          .rank = rank,
+          .host = fmt::format("host {}", rank / 2)};  // where the job merges
 }
 
 }  // namespace

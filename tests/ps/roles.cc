@@ -3,10 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "ferry/math/optimize.h"
+#include "ferry/math/sum.h"
 #include "tests/ps/counting.h"
 
 namespace ferry::ps::testing {
@@ -25,7 +27,8 @@ std::vector<std::string> Training::arguments(std::uint32_t rank) const {
           std::to_string(count),
           std::to_string(patience),
           std::to_string(hit),
-          std::to_string(signal)};
+          std::to_string(signal),
+          std::to_string(hosts)};
 }
 
 std::array<Parameter, 2> Training::init(Worker& worker, Deadline deadline) const {
@@ -49,6 +52,7 @@ Training Training::parse(const std::vector<std::string>& words, std::uint32_t& r
   training.patience = std::stod(words.at(9));
   training.hit = std::stoi(words.at(10));
   training.signal = std::stoi(words.at(11));
+  training.hosts = static_cast<std::uint32_t>(std::stoul(words.at(12)));
   return training;
 }
 
@@ -57,6 +61,30 @@ namespace {
 std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t step, std::size_t count,
                                int which) {
   return noise(count, 10'000 * rank + 10 * step + static_cast<std::uint64_t>(which));
+}
+
+// Adds up the gradients of each host: what leaves it. Hosts are in the order of their lowest ranks.
+void merge_hosts(std::vector<std::vector<float>>& gradients,
+                 const std::vector<std::uint32_t>& ranks, std::uint32_t hosts) {
+  std::vector<std::vector<float>> sums;
+  std::vector<std::uint32_t> seen;
+  for (const auto rank : ranks) {
+    const auto host = rank % hosts;
+    if (std::find(seen.begin(), seen.end(), host) != seen.end()) continue;
+    seen.push_back(host);
+    std::vector<const float*> parts;
+    for (std::size_t each = 0; each < ranks.size(); ++each)
+      if (ranks[each] % hosts == host) parts.push_back(gradients[each].data());
+    math::sum({parts, 1.0F}, sums.emplace_back(gradients[0].size()).data(), gradients[0].size());
+  }
+  gradients = std::move(sums);
+}
+
+// Hosts merge from the third step on, but for the first one without a worker that died.
+bool is_merged(const Training& training, std::uint64_t step) {
+  const bool died = training.how != "none" && training.how != "paused";
+  const auto anew = training.victim_step + (training.how == "after" ? 1 : 0);
+  return training.hosts > 0 && step > 2 && !(died && step == anew);
 }
 
 // What two tensors are after all steps, if the victim's last step counts or not.
@@ -69,9 +97,13 @@ std::vector<std::vector<float>> sequential(const Training& training) {
   for (std::uint64_t step = 1; step <= training.steps; ++step) {
     for (int which = 0; which < 2; ++which) {
       std::vector<std::vector<float>> all;
-      for (std::uint32_t rank = 0; rank < training.workers; ++rank)
-        if (rank != training.victim || step <= last)
-          all.push_back(gradient_of(rank, step, training.count, which));
+      std::vector<std::uint32_t> ranks;
+      for (std::uint32_t rank = 0; rank < training.workers; ++rank) {
+        if (rank == training.victim && step > last) continue;
+        all.push_back(gradient_of(rank, step, training.count, which));
+        ranks.push_back(rank);
+      }
+      if (is_merged(training, step)) merge_hosts(all, ranks, training.hosts);
       std::vector<const float*> parts;
       for (const auto& one : all) parts.push_back(one.data());
       const auto at = static_cast<std::size_t>(which);
@@ -95,8 +127,9 @@ int train(const std::vector<std::string>& words) {
   const auto in_time = [&] {
     return Deadline::after(std::chrono::duration_cast<Nanos>(30s * training.patience));
   };
-  auto worker = must(
-      Worker::open({.scheduler = training.scheduler, .device = device, .rank = rank}, in_time()));
+  WorkerOptions options{.scheduler = training.scheduler, .device = device, .rank = rank};
+  if (training.hosts > 0) options.host = fmt::format("host {}", rank % training.hosts);
+  auto worker = must(Worker::open(options, in_time()));
   const auto parameters = training.init(worker, in_time());
   if (training.how != "after") must(worker.barrier(in_time()));
   const auto place = must(worker.allocate(must(worker.spec(parameters[0])), in_time()));

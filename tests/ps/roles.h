@@ -42,6 +42,7 @@ struct Training {
   // Worker 0 sends this signal to this process in the middle of `victim_step`.
   int hit = 0;
   int signal = 0;
+  std::uint32_t hosts = 0;  // of a job that merges: rank r is on host r % hosts
 
   // Its two tensors.
   std::array<Parameter, 2> init(Worker& worker, Deadline deadline) const;
