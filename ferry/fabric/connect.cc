@@ -100,7 +100,7 @@ Result<Channel> DeviceCore::open_channel(const std::shared_ptr<Session>& session
 
 Result<Channel> DeviceCore::accept(Deadline deadline) {
   auto there = [this] { return accepted_count_.load() != 0 || closed_.load(); };
-  control->loop().wait_until(there, deadline, WaitMode::kAdaptive);
+  control->loop().wait_until(there, deadline, WaitMode::kSleep);
   LockGuard<Mutex> guard(lock_);
   if (!accepted_.empty()) {
     auto core = std::move(accepted_.front());

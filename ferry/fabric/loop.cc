@@ -276,6 +276,8 @@ void Loop::tick(std::int64_t now) {
   if (!token_.try_take()) return;
   tick_holding_token(now);
   token_.give_back();
+  // Whether or not anything has ended: who sleeps in an event loop of its own looks once more, so
+  // that a ring that another thread has taken costs it a tick and no more.
   after_progress();
 }
 

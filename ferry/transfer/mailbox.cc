@@ -119,7 +119,9 @@ Result<std::optional<Message>> Mailbox::poll() {
   return std::optional<Message>(Message(core_.get(), parcel));
 }
 
-bool Mailbox::eventful() const { return core_->ready() || core_->eventful(); }
+bool Mailbox::eventful(bool wants_message) const {
+  return (wants_message && core_->ready()) || core_->eventful();
+}
 std::uint64_t Mailbox::open_sends() const { return core_->open_sends(); }
 MailStats Mailbox::stats() const { return core_->stats(); }
 const Tuning& Mailbox::tuning() const { return core_->tuning(); }

@@ -281,8 +281,9 @@ class Mailbox {
   Result<std::optional<Message>> poll();
 
   // Whether poll() or the end of a send may have something new: lock-free, and cheap enough to ask
-  // of many mailboxes at each turn of a loop.
-  bool eventful() const;
+  // of many mailboxes at each turn of a loop. For who does not want a message now, one that is
+  // there already is nothing new.
+  bool eventful(bool wants_message = true) const;
   // How many sends have not ended, seen to by whichever thread was in the mailbox last. Lock-free.
   std::uint64_t open_sends() const;
   MailStats stats() const;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <future>
 #include <set>
 #include <thread>
 
@@ -134,6 +135,29 @@ TEST(GrpcEnds, GracefulShutdownLetsCallsEnd) {
   caller.join();
   EXPECT_TRUE(late.ok()) << late.error_message();
   EXPECT_EQ(call_echo(*stub, 100, 5).error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// What the plug-in had begun for it ends after the program has looked for the last time.
+TEST(GrpcEnds, AChannelThatIsGivenUpWhileItConnects) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(listener, raw, size), 0);
+  ASSERT_EQ(::listen(listener, 8), 0);
+  ASSERT_EQ(::getsockname(listener, raw, &size), 0);
+  auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(ntohs(address.sin_port)),
+                                     grpc::InsecureChannelCredentials());
+  {
+    auto stub = Echo::NewStub(channel);
+    EXPECT_FALSE(call_echo(*stub, 100, 1).ok());
+  }
+  ::close(listener);  // and with it what it has not taken
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  auto given_up = std::async(std::launch::async, [&] { channel.reset(); });
+  ASSERT_EQ(given_up.wait_for(std::chrono::seconds(30)), std::future_status::ready);
 }
 
 TEST(GrpcEnds, AStoppedServerMeetsTheDeadlineAndGoesOn) {

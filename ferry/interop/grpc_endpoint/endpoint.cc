@@ -89,6 +89,7 @@ void FerryEndpoint::read(grpc_slice_buffer* into, grpc_closure* done) {
   read_done_ = done;
   reading_.store(true, std::memory_order_release);
   fill();
+  look_again();
 }
 
 void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
@@ -107,21 +108,31 @@ void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
   link_->counts.sent_bytes.fetch_add(from->length, std::memory_order_relaxed);
   grpc_slice_buffer_swap(from, &held_);
   next_ = pieces_until_ = {};
+  busy_.store(true, std::memory_order_relaxed);
   push();
-  if (write_done_ == nullptr) return;
-  // A thread that went to sleep before this saw nobody wait for what may have come meanwhile.
-  writing_.store(true, std::memory_order_seq_cst);
-  if (has_news()) go_on();
+  if (write_done_ != nullptr) writing_.store(true, std::memory_order_seq_cst);
+  busy_.store(false, std::memory_order_seq_cst);
+  look_again();
 }
 
 bool FerryEndpoint::pump() {
   if (!reading_.load(std::memory_order_acquire) && !writing_.load(std::memory_order_acquire))
     return false;
+  if (busy_.load(std::memory_order_acquire)) return false;  // whoever is at it looks again
   LockGuard<Mutex> guard(lock_);
   const bool retry = drained_at_ != 0 || blocked_.load(std::memory_order_relaxed);
   if (!retry && !has_news()) return false;
   go_on();
+  look_again();
   return !retry;
+}
+
+// A thread that went to sleep before may have seen nobody wait for what has come, or not have seen
+// what this one has found in the mailbox.
+void FerryEndpoint::look_again() {
+  constexpr int kMostTurns = 4;
+  for (int turn = 0; turn < kMostTurns && has_news(); ++turn) go_on();
+  if (has_news()) Hub::get().nudge();
 }
 
 void FerryEndpoint::go_on() {

@@ -29,7 +29,7 @@ inline absl::Status unavailable_status(const char* text) {
 // until the peer has it. A read gets what messages there are: small ones copied into one slice,
 // large ones where they lie, until so much is lent that the peer may run out of memory.
 //
-// Thread-safe. All but report() runs on threads of gRPC's, in an ExecCtx.
+// Thread-safe. Runs on threads of gRPC's, in an ExecCtx.
 class FerryEndpoint final : public grpc_endpoint,
                             public std::enable_shared_from_this<FerryEndpoint> {
  public:
@@ -53,13 +53,13 @@ class FerryEndpoint final : public grpc_endpoint,
   // been seen by any thread that was in the mailbox: then the mailbox has nothing new, but we have.
   bool has_news() const {
     const bool writes = writing_.load(std::memory_order_acquire);
-    if (!writes && !reading_.load(std::memory_order_acquire)) return false;
+    const bool reads = reading_.load(std::memory_order_acquire);
+    if ((!writes && !reads) || busy_.load(std::memory_order_acquire)) return false;
     const auto& mailbox = link_->mailbox();
     const bool ended = writes && !blocked_.load(std::memory_order_relaxed);
-    return mailbox.eventful() || (ended && mailbox.open_sends() == 0);
+    return mailbox.eventful(reads) || (ended && mailbox.open_sends() == 0);
   }
   bool maps() const { return link_->maps(); }
-  std::string report() const { return link_->report(); }
 
  private:
   static const grpc_endpoint_vtable kVtable;
@@ -77,6 +77,7 @@ class FerryEndpoint final : public grpc_endpoint,
   void wire_down(bool stray);
 
   void go_on() FERRY_REQUIRES(lock_);
+  void look_again() FERRY_REQUIRES(lock_);
   void fill() FERRY_REQUIRES(lock_);
   bool take(transfer::Message message) FERRY_REQUIRES(lock_);
   void lend(transfer::Message message) FERRY_REQUIRES(lock_);
@@ -121,6 +122,7 @@ class FerryEndpoint final : public grpc_endpoint,
   std::vector<std::span<const std::byte>> parts_ FERRY_GUARDED_BY(lock_);
   grpc_closure* write_done_ FERRY_GUARDED_BY(lock_) = nullptr;
   std::atomic<bool> writing_{false};
+  std::atomic<bool> busy_{false};     // a write is being sent, which may take a long copy
   std::atomic<bool> blocked_{false};  // the rest of the write waits for memory
 };
 

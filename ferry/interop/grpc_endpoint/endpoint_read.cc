@@ -24,7 +24,9 @@ struct Lent {
     from_grpc(lent);
     if (lent->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     lent->link->take_back(lent->message.bytes());
+    const auto link = lent->link;
     delete lent;
+    if (link->mailbox().eventful()) Hub::get().nudge();  // seen by this thread, perhaps
   }
 };
 

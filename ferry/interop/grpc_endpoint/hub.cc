@@ -82,6 +82,9 @@ void Hub::disown() {
   new (&lock_) Mutex;
   LockGuard<Mutex> guard(lock_);
   opened_ = fail(Code::kFailedPrecondition, "the process was forked after gRPC was used");
+  belled_ = false;  // an epoll of the child's may have the number of the parent's
+  grpc_epoll_ = -1;
+  armed_ = false;
 }
 
 void Hub::attach() {
@@ -101,15 +104,14 @@ void Hub::attach() {
   grpc_fd_set_readable(bell_->fd);  // looks around, and arms if nobody else does
 }
 
+// What was posted and not run yet may want the caller's locks: it is run when gRPC has told that
+// the descriptor is shut down.
 void Hub::detach() {
-  {
-    LockGuard<Mutex> guard(bell_lock_);
-    if (--attached_ != 0) return;
-    belled_.store(false, std::memory_order_relaxed);
-    grpc_fd_shutdown(std::exchange(bell_, nullptr)->fd,
-                     absl::CancelledError("no connection is left"));
-  }
-  run_tasks();
+  LockGuard<Mutex> guard(bell_lock_);
+  if (--attached_ != 0) return;
+  belled_.store(false, std::memory_order_relaxed);
+  grpc_fd_shutdown(std::exchange(bell_, nullptr)->fd,
+                   absl::CancelledError("no connection is left"));
 }
 
 void Hub::watch(grpc_pollset* pollset) {
@@ -135,9 +137,10 @@ void Hub::rung(void* doorbell, absl::Status status) {
     return;
   }
   {
-    LockGuard<Mutex> guard(hub.arm_lock_);
-    if (!hub.hooked_.load() && hub.armed_.exchange(false)) hub.device_->disarm();
+    LockGuard<Mutex> guard(hub.bell_lock_);
+    if (hub.bell_ == nullptr && !hub.hooked_.load()) hub.end_sleep();
   }
+  hub.run_tasks();
   grpc_fd_orphan(bell->fd, nullptr, nullptr, "no connection is left");
   delete bell;
 }
@@ -154,8 +157,9 @@ void Hub::on_rung(Doorbell& bell) {
   } else {
     device_->take_in();
   }
-  while (pump()) continue;
+  const bool more = pump();
   grpc_fd_notify_on_read(bell.fd, &bell.rung);
+  if (more) nudge();
 }
 
 // A few at a time, so that the first is not kept waiting until the last was looked at; true: there
@@ -204,17 +208,18 @@ void Hub::remove(const FerryEndpoint* endpoint) {
 }
 
 void Hub::post(std::function<void()> task) {
-  {
-    LockGuard<SpinLock> guard(list_lock_);
-    tasks_.push_back(std::move(task));
-  }
-  device_->wake_waiters();
   bool attached = false;
   {
     LockGuard<Mutex> guard(bell_lock_);
     attached = attached_ != 0;
+    LockGuard<SpinLock> list_guard(list_lock_);
+    if (attached) tasks_.push_back(std::move(task));
   }
-  if (!attached) run_tasks();
+  if (attached) {
+    device_->wake_waiters();
+  } else {
+    task();
+  }
 }
 
 void Hub::aside(std::function<void()> task) { std::thread(std::move(task)).detach(); }
@@ -285,11 +290,7 @@ void Hub::print_stats() {
   {
     LockGuard<Mutex> guard(grave_lock_);
     for (const auto& report : reports_) text += fmt::format("tensorferry grpc {}\n", report);
-  }
-  {
-    LockGuard<SpinLock> guard(list_lock_);
-    for (const auto& endpoint : *endpoints_)
-      text += fmt::format("tensorferry grpc {}\n", endpoint->report());
+    for (const auto* link : links_) text += fmt::format("tensorferry grpc {}\n", link->report());
   }
   if (const auto slices = unshared_.load(); slices != 0)
     text += fmt::format(

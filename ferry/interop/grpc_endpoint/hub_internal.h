@@ -67,9 +67,11 @@ class Hub {
   void add(const std::shared_ptr<FerryEndpoint>& endpoint);
   void remove(const FerryEndpoint* endpoint);
 
-  // On a thread of gRPC's, soon. If nobody is attached any more, at once on any thread: then it
-  // finds that what it was to go on with is over.
+  // On a thread of gRPC's, soon, without locks of ours. If nobody is attached any more, at once on
+  // this thread: then it finds that what it was to go on with is over.
   void post(std::function<void()> task);
+  // There is news that no peer will ring for: if somebody sleeps, it looks once more.
+  void nudge();
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
   // An endpoint has lost its connection and waits for what is still on its way.

@@ -13,9 +13,6 @@ namespace {
 constexpr unsigned kMostVain = 4;    // after so many spins for nothing they pause
 constexpr unsigned kTryAgain = 16;   // until so many waits have gone without one
 constexpr unsigned kLookEvery = 16;  // turns, at what else gRPC waits for
-// Who answers at once does so in this time: the core is not offered to others before. To do so
-// costs a round of small messages as much again, and under load a time slice of somebody else's.
-constexpr auto kAtOnce = std::chrono::microseconds(40);
 
 }  // namespace
 
@@ -43,11 +40,8 @@ bool Hub::spin_for_news(const std::function<int()>& look, int& count) {
   if (learns && vain_.load(std::memory_order_relaxed) >= kMostVain &&
       skipped_.fetch_add(1, std::memory_order_relaxed) % kTryAgain != 0)
     return false;
-  SpinBudget alone(learns ? Nanos(kAtOnce) : options.spin);
-  SpinBudget polite(learns ? options.spin : Nanos(0), true);
-  bool at_once = true;
-  for (unsigned turn = 1; (at_once = at_once && alone.spin_again()) || polite.spin_again();
-       ++turn) {
+  SpinBudget budget(options.spin, learns);
+  for (unsigned turn = 1; budget.spin_again(); ++turn) {
     if (unmapped_.load(std::memory_order_relaxed) != 0) device_->progress();
     const bool served = serve();
     if (!served && turn % kLookEvery == 0) count = look();
@@ -68,6 +62,11 @@ bool Hub::begin_sleep() {
   armed_ = false;
   device_->disarm();
   return false;
+}
+
+// Who was served here may have left something that a thread has looked for already, and sleeps.
+void Hub::nudge() {
+  if (armed_.load(std::memory_order_seq_cst)) device_->wake_waiters();
 }
 
 // Takes our bell out of the events: true if it was there.
