@@ -164,7 +164,11 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
   auto& worker = workers_[rank];
   if (!worker.member) {
     const auto held = hold(rank);
-    if (held) admission_ = Admission{rank, worker.since = *held, job_.merge ? ++last_attempt_ : 0};
+    if (held) {
+      worker.since = *held;
+      worker.attempt = job_.merge ? ++last_attempt_ : last_attempt_;
+      admission_ = Admission{rank, worker.since, job_.merge ? worker.attempt : 0};
+    }
     // If some were told and others not, the next scheduler must say the same.
     worker.member = held && keep();
     release(admission_.value_or(Admission()));
@@ -172,7 +176,7 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
     FERRY_TRY(held);
   }
   Bytes answer;
-  bootstrap::Encoder(answer).u64(worker.since).u32(last_attempt_);
+  bootstrap::Encoder(answer).u64(worker.since).u32(worker.attempt);
   return answer;
 }
 

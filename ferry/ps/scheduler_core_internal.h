@@ -44,6 +44,9 @@ class Scheduler::Core final : public RpcServer::Handler {
     State state = State::kExpected;
     bool member = true;       // steps wait for it
     std::uint64_t since = 0;  // the last step that it is not part of
+    // That it begins with. An older one than is in force at its first step is put right by the word
+    // `redo`; a newer one is not, and what it pushes would be ignored.
+    std::uint32_t attempt = 0;
     std::uint64_t token = 0;
     bool left = false;           // it said so
     std::uint64_t barrier = 0;   // the last one it has asked for

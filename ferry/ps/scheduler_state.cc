@@ -10,7 +10,7 @@
 namespace ferry::ps {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 2;
+constexpr std::uint32_t kStateVersion = 3;
 constexpr std::uint32_t kMostState = 1 << 20;  // of anything that is counted
 constexpr std::chrono::seconds kSaving{10};
 constexpr std::chrono::milliseconds kSaveAgain{200};
@@ -115,6 +115,7 @@ void Scheduler::Core::put_state(Bytes& image) const {
         .u8(worker.left ? 1 : 0)
         .u8(worker.member ? 1 : 0)
         .u64(worker.since)
+        .u32(worker.attempt)
         .u64(worker.barriers)
         .string(worker.host)
         .string(worker.neighbour);
@@ -204,6 +205,7 @@ Status Scheduler::Core::get_workers(bootstrap::Decoder& in) {
     worker.left = in.u8() != 0;
     worker.member = in.u8() != 0;
     worker.since = in.u64();
+    worker.attempt = in.u32();
     worker.barriers = in.u64();
     worker.host = in.string(kMostName);
     worker.neighbour = in.string(kMostName);

@@ -284,6 +284,41 @@ TEST(MergeJoin, LateAndLeaving) {
   EXPECT_EQ(second.stats().merged, 5U);
 }
 
+// Worker 0 ends the first step and dies, so the second one is to be begun anew. Those who come only
+// then begin with the first one, which is not.
+TEST(MergeJoin, AfterADeathButFromTheBeginning) {
+  Job job("tcp", {.servers = 2, .workers = 3, .block_bytes = 4096, .merge = true});
+  const Training training{.scheduler = job.scheduler().endpoint(),
+                          .provider = "tcp",
+                          .victim = 0,
+                          .victim_step = 1,
+                          .how = "after",
+                          .hosts = 1};
+  auto victim = Process::start(training.arguments(0));
+  EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(until([&] { return job.scheduler().stats().dead == 1; }));
+  const std::vector<float> ones(training.count, 1.0F);
+  const auto theirs = noise(training.count, 10);  // as roles.cc has it
+  std::vector<float> expected(training.count);
+  std::vector<float> velocity(training.count);
+  const auto model = [&](const std::vector<const float*>& parts) {
+    math::momentum(expected.data(), expected.data(), velocity.data(), {parts, 1.0F}, {0.1F, 0.9F},
+                   training.count);
+  };
+  model({theirs.data(), ones.data(), ones.data()});
+  model({ones.data(), ones.data()});
+  auto second = worker_of_host(job, 1, 0);
+  auto third = worker_of_host(job, 2, 0);
+  const auto steps = [&](Worker& worker) {
+    const auto a = training.init(worker, soon())[0];
+    must(push_steps(worker, a, ones, 2));
+    EXPECT_EQ(floats(must(worker.pull(a, soon())), training.count), expected);
+  };
+  std::thread other([&] { EXPECT_NO_THROW(steps(third)); });
+  EXPECT_NO_THROW(steps(second));
+  other.join();
+}
+
 TEST(MergeOptions, ThatCannotBe) {
   for (const auto consistency : {Consistency::kAsync, Consistency::kBounded})
     EXPECT_EQ(code_of(Scheduler::open(
