@@ -255,6 +255,8 @@ Result<std::optional<Bytes>> Scheduler::Core::init(const RpcServer::Question& qu
 
 std::optional<Bytes> Scheduler::Core::show(const RpcServer::Question& question, TensorAt& tensor) {
   if (!tensor.there) {
+    // Who asks again does not listen to an answer to the former question any more.
+    std::erase_if(tensor.waiting, [&](const auto& each) { return each.peer == question.peer; });
     tensor.waiting.push_back(question);
     return std::nullopt;
   }

@@ -161,6 +161,9 @@ class WorkerCore {
   Result<Parameter> open_tensor(TensorInfo info, Deadline deadline);
   Status open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline);
   Status assign(Parameter parameter, std::span<const std::byte> values, Deadline deadline);
+  // Asks the scheduler what is answered when others have done something, and so may be asked twice.
+  // They may be waiting for a step that this worker has to push again meanwhile.
+  Result<Bytes> ask_and_look(Ask what, const Bytes& body, Nanos slice, Deadline deadline);
   // Nothing if the job goes on without the server.
   Result<std::optional<Bytes>> ask_server(std::uint32_t server, Ask what, const Bytes& wish,
                                           Deadline deadline);

@@ -319,6 +319,29 @@ TEST(MergeJoin, AfterADeathButFromTheBeginning) {
   other.join();
 }
 
+// Worker 0 leaves before it has ended the step, so what others have ended is forgotten. One of them
+// waits at a barrier by then, for another one that waits for the step.
+TEST(MergeLeave, BeginsAStepAnewOfOneThatIsAtABarrier) {
+  Job job("tcp", {.servers = 2, .workers = 3, .block_bytes = 4096, .merge = true});
+  auto first = worker_of_host(job, 0, 0);
+  auto second = worker_of_host(job, 1, 0);
+  auto third = worker_of_host(job, 2, 0);
+  const std::vector<float> ones(kMergeValues, 1.0F);
+  Parameter w = 0;
+  for (auto* worker : {&second, &third}) {
+    w = must(worker->init("w", f32({kMergeValues}), {}, {UpdateKind::kSum}, soon()));
+    must(worker->push(w, raw(ones), soon()));
+    must(worker->end_step(soon()));
+  }
+  must(first.leave(soon()));
+  std::thread other([&] { EXPECT_NO_THROW(must(second.barrier(soon()))); });
+  EXPECT_NO_THROW(must(third.flush(soon())));
+  EXPECT_NO_THROW(must(third.barrier(soon())));
+  other.join();
+  EXPECT_EQ(floats(must(third.pull(w, soon())), kMergeValues),
+            std::vector<float>(kMergeValues, 2.0F));
+}
+
 TEST(MergeOptions, ThatCannotBe) {
   for (const auto consistency : {Consistency::kAsync, Consistency::kBounded})
     EXPECT_EQ(code_of(Scheduler::open(
