@@ -232,7 +232,8 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       const auto& part = to.parts[index];
       if (block >= part.layout.blocks() || in_place(part)) continue;
       FERRY_TRY(make_room(*part.link, true, deadline));
-      if (attempt_ != begun) return {};
+      // First values are of no attempt, and nobody else repeats them.
+      if (attempt_ != begun && operation == Operation::kPush) return {};
       auto entry = entry_of(part);
       entry.first = block;
       entry.blocks = 1;

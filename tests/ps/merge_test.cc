@@ -342,6 +342,27 @@ TEST(MergeLeave, BeginsAStepAnewOfOneThatIsAtABarrier) {
             std::vector<float>(kMergeValues, 2.0F));
 }
 
+// The word that the step is begun anew is there when first values are sent, through so few slots
+// that they have to be waited for.
+TEST(MergeLeave, BeginsAStepAnewWhileATensorIsMade) {
+  Job job("tcp",
+          {.servers = 2, .workers = 2, .block_bytes = 4096, .pool_blocks = 2, .merge = true});
+  auto first = worker_of_host(job, 0, 0);
+  auto second = worker_of_host(job, 1, 0);
+  const std::vector<float> ones(1000, 1.0F);
+  const auto w = must(second.init("w", f32({1000}), {}, {UpdateKind::kSum}, soon()));
+  must(second.push(w, raw(ones), soon()));
+  must(second.end_step(soon()));
+  must(first.leave(soon()));
+  EXPECT_TRUE(until([&] { return job.scheduler().stats().left == 1; }));
+  const auto values = noise(kMergeValues, 1);
+  const auto x =
+      must(second.init("x", f32({kMergeValues}), raw(values), {UpdateKind::kSum}, soon()));
+  EXPECT_EQ(floats(must(second.pull(x, soon())), kMergeValues), values);
+  EXPECT_EQ(floats(must(second.pull(w, soon())), 1000), ones);
+  EXPECT_EQ(second.stats().begun_anew, 1U);
+}
+
 TEST(MergeOptions, ThatCannotBe) {
   for (const auto consistency : {Consistency::kAsync, Consistency::kBounded})
     EXPECT_EQ(code_of(Scheduler::open(
