@@ -419,13 +419,21 @@ Status WorkerCore::lost() const {
 }
 
 bool WorkerCore::stirred() const {
-  return !again_ && !everywhere([this](const ShardLink& link) { return link.redo() <= attempt_; });
+  return !again_ && (owed_ != 0 || !everywhere([this](const ShardLink& link) {
+                       return link.redo() <= attempt_;
+                     }));
 }
 
 Status WorkerCore::look_after(Deadline deadline) {
   FERRY_TRY(see_view(deadline));
   FERRY_TRY(lost());
-  return stirred() ? push_again(deadline) : Status();
+  if (stirred()) FERRY_TRY(push_again(deadline));
+  if (half_ == 0 || again_) return {};
+  return fail(
+      Code::kFailedPrecondition,
+      "worker {} ran out of time when it had pushed a part of step {}, which can be neither "
+      "ended nor pushed again: leave() the job, and open a worker anew",
+      rank_, half_);
 }
 
 Status WorkerCore::wait_for(InlineFunction<bool()> ready, Deadline deadline, const char* what) {

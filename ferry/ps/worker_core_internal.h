@@ -208,6 +208,9 @@ class WorkerCore {
   bool stirred() const;
   Status look_after(Deadline deadline);
   Status push_again(Deadline deadline);
+  Status begin_anew(std::uint64_t attempt, Deadline deadline);
+  // Fails if a part of the step was not posted in time: then it cannot be ended, nor posted again.
+  Status whole(Deadline deadline) { return half_ == 0 ? Status() : look_after(deadline); }
   Status lost() const;
 
   Status check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient);
@@ -216,6 +219,8 @@ class WorkerCore {
   Status offer_landing(const TensorLink& tensor, std::uint32_t server, Deadline deadline);
   // Waits until an entry, and its payload if that goes through a slot, can be posted.
   Status make_room(ShardLink& link, bool slot, Deadline deadline);
+  // The same for a part of a tensor, whose step is only half posted if there is no room in time.
+  Status room_for(ShardLink& link, Operation operation, bool slot, Deadline deadline);
   bool has_room(ShardLink& link, bool slot) const;
   bool takes(const ShardLink& link, const Entry& entry) const;
   void post(ShardLink& link, Entry entry);
@@ -307,6 +312,8 @@ class WorkerCore {
   std::uint64_t step_ = 0;         // ended
   std::uint64_t pushing_ = 0;      // the step of what is posted
   std::uint32_t attempt_ = 0;
+  std::uint64_t half_ = 0;  // the step that is posted in part, by a call that ran out of time
+  std::uint64_t owed_ = 0;  // the step that was pushed again, and whose END is still to be posted
   std::uint64_t view_ = 0;
   std::uint64_t barriers_ = 0;  // that were asked for
   bool again_ = false;          // push_again() is running

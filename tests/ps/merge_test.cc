@@ -363,6 +363,28 @@ TEST(MergeLeave, BeginsAStepAnewWhileATensorIsMade) {
   EXPECT_EQ(second.stats().begun_anew, 1U);
 }
 
+// A push that ran out of time, and then the step is begun anew: all of it is pushed again.
+TEST(MergeLeave, MakesAStepWholeThatWasHalfPushed) {
+  Job job("tcp",
+          {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = 3, .merge = true});
+  auto first = worker_of_host(job, 0, 0);
+  auto second = worker_of_host(job, 1, 0);
+  auto third = worker_of_host(job, 2, 0);
+  const std::vector<float> ones(kMergeValues, 1.0F);
+  const auto opened = [&](Worker& worker) {
+    return must(worker.init("w", f32({kMergeValues}), {}, {UpdateKind::kSum}, soon()));
+  };
+  const auto w = opened(second);
+  EXPECT_EQ(code_of(second.push(w, raw(ones), Deadline::after(20ms))), Code::kDeadlineExceeded);
+  must(third.leave(soon()));
+  std::thread other([&] { EXPECT_NO_THROW(must(push_steps(first, opened(first), ones))); });
+  bool ended = false;
+  EXPECT_TRUE(until([&] { return ended = ended || second.end_step(soon()).has_value(); }));
+  other.join();
+  EXPECT_EQ(floats(must(second.pull(w, soon())), kMergeValues),
+            std::vector<float>(kMergeValues, 2.0F));
+}
+
 TEST(MergeOptions, ThatCannotBe) {
   for (const auto consistency : {Consistency::kAsync, Consistency::kBounded})
     EXPECT_EQ(code_of(Scheduler::open(
