@@ -251,6 +251,8 @@ class WorkerCore {
   std::span<const Pushed> held_back() const {
     return pushed_step_ == pushing_ ? std::span<const Pushed>(pushed_) : std::span<const Pushed>();
   }
+  // Whether the gradients of the step are out of its hands: others may have read what there was.
+  bool handed_over() const;
   void go_alone();
   Status push_alone(Deadline deadline);
   // merges() says afterwards whether the next push of this tensor may wait for the end of the step.
@@ -260,6 +262,7 @@ class WorkerCore {
   Status follow(Deadline deadline);
   Result<Offer> offer(const Pushed& pushed);
   Status lead(Deadline deadline);
+  Status merge_not(const Error& why, Deadline deadline);
   Result<std::vector<HostSum>> gather();
   Result<Parameter> offered_tensor(const Offer& offer) const;
   static Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,

@@ -91,6 +91,11 @@ void WorkerCore::choose_mode() {
     go_alone();
 }
 
+bool WorkerCore::handed_over() const {
+  if (!merges()) return false;
+  return merging_.merged || load_word(merging_.block.data(), kOffered) >= merging_.step;
+}
+
 void WorkerCore::go_alone() {
   const bool led = merging_.mode == Merging::Mode::kLeads;
   merging_.mode = Merging::Mode::kAlone;
@@ -137,7 +142,11 @@ Status WorkerCore::follow(Deadline deadline) {
   const auto begun = attempt_;
   auto* block = merging_.block.data();
   std::vector<Offer> offers;
-  for (const auto& one : held_back()) offers.push_back(FERRY_TRY(offer(one)));
+  for (const auto& one : held_back()) {
+    const auto offered = offer(one);
+    if (!offered) return merge_not(offered.error(), deadline);
+    offers.push_back(*offered);
+  }
   std::memcpy(block + sizeof(OfferBlock), offers.data(), offers.size() * sizeof(Offer));
   word_at(block, kCount).store(offers.size());
   say(kOffered);
@@ -187,15 +196,11 @@ Status WorkerCore::lead(Deadline deadline) {
   };
   FERRY_TRY(wait_for(ready, deadline, "workers of its host to end the step"));
   if (attempt_ != begun) return {};
-  auto sums = gather();
-  if (!sums) {
-    logger().info("worker {} does not merge step {}: {}", rank_, step, sums.error().message());
-    return push_alone(deadline);
-  }
+  const auto sums = gather();
+  if (!sums) return merge_not(sums.error(), deadline);
   if (merging_.taken.empty()) return push_alone(deadline);
   for (const auto& sum : *sums) {
     auto& tensor = tensors_[sum.parameter];
-    if (!tensor.sum) tensor.sum = FERRY_TRY(data_->allocate(tensor.bytes));
     math::sum({sum.sources, 1}, reinterpret_cast<float*>(tensor.sum.data()),
               tensor.bytes / sizeof(float));
     ++stats_.sums;
@@ -203,6 +208,11 @@ Status WorkerCore::lead(Deadline deadline) {
     if (attempt_ != begun) return {};
   }
   return {};
+}
+
+Status WorkerCore::merge_not(const Error& why, Deadline deadline) {
+  logger().info("worker {} does not merge step {}: {}", rank_, merging_.step, why.message());
+  return push_alone(deadline);
 }
 
 // By rank: the leader has the lowest.
@@ -225,6 +235,11 @@ Result<std::vector<WorkerCore::HostSum>> WorkerCore::gather() {
       add(parameter, FERRY_TRY(offered_bytes(follower, offer, tensors_[parameter].bytes)));
     }
     merging_.taken.push_back(&follower);
+  }
+  // Before anything is pushed: until then each can still push alone.
+  for (const auto& sum : sums) {
+    auto& tensor = tensors_[sum.parameter];
+    if (!tensor.sum) tensor.sum = FERRY_TRY(data_->allocate(tensor.bytes));
   }
   return sums;
 }

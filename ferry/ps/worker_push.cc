@@ -55,6 +55,12 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
   const bool first = std::none_of(tensors_.begin(), tensors_.end(), [this](const TensorLink& each) {
     return each.pushed_in == pushing_;
   });
+  if (handed_over())
+    return fail(
+        Code::kFailedPrecondition,
+        "'{}' comes after an end_step() of step {} that ran out of time, when its gradients "
+        "were merged already; end the step first",
+        tensor.info.name, pushing_);
   if (first) pushed_.clear();
   pushed_step_ = pushing_;
   tensor.pushed_in = pushing_;
