@@ -183,6 +183,7 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
 Status Scheduler::Core::take_host(std::uint64_t peer, bootstrap::Decoder& in) {
   auto& worker = workers_[FERRY_TRY(rank_of(peer))];
   worker.host = in.string(kMostName);
+  worker.device = in.string(kMostName);
   worker.neighbour = in.string(kMostName);
   return in.finish("a worker that enters");
 }
@@ -197,7 +198,7 @@ Result<Bytes> Scheduler::Core::neighbours(std::uint64_t peer) const {
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     const auto& each = workers_[rank];
     const bool there = each.state == State::kThere && each.member && !each.neighbour.empty();
-    if (there && each.host == own.host) out.u32(rank).string(each.neighbour);
+    if (there && each.host == own.host) out.u32(rank).string(each.device).string(each.neighbour);
   }
   return answer;
 }

@@ -52,6 +52,7 @@ class Scheduler::Core final : public RpcServer::Handler {
     std::uint64_t barrier = 0;   // the last one it has asked for
     std::uint64_t barriers = 0;  // the last one it was let through
     std::string host{};
+    std::string device{};     // its DeviceId for data, as text
     std::string neighbour{};  // where those of its host find it; empty: it does not merge
   };
   // What servers are told of a worker that enters.

@@ -118,6 +118,7 @@ void Scheduler::Core::put_state(Bytes& image) const {
         .u32(worker.attempt)
         .u64(worker.barriers)
         .string(worker.host)
+        .string(worker.device)
         .string(worker.neighbour);
   out.u32(static_cast<std::uint32_t>(tensors_.size()));
   for (const auto& [name, tensor] : tensors_) {
@@ -208,6 +209,7 @@ Status Scheduler::Core::get_workers(bootstrap::Decoder& in) {
     worker.attempt = in.u32();
     worker.barriers = in.u64();
     worker.host = in.string(kMostName);
+    worker.device = in.string(kMostName);
     worker.neighbour = in.string(kMostName);
   }
   return {};

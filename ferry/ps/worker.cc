@@ -126,6 +126,7 @@ Status WorkerCore::enter(Deadline deadline) {
   Bytes where;
   bootstrap::Encoder(where)
       .string(options_.host.empty() ? fabric::host_id() : options_.host)
+      .string(data_->id().to_string())
       .string(merging_.on ? data_->endpoint() : "");
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kEnter, where, deadline));
   bootstrap::Decoder in(answer);

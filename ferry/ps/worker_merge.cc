@@ -21,12 +21,12 @@ constexpr auto kUndone = offsetof(OfferBlock, undone);
 
 std::string name_of_memory(std::size_t index) { return fmt::format("ps.memory.{}", index); }
 
-Result<Follower> link_to(fabric::Device& device, std::uint32_t rank, const std::string& endpoint,
-                         Deadline deadline) {
+Result<Follower> link_to(fabric::Device& device, const Neighbour& to, Deadline deadline) {
   Follower follower;
-  follower.rank = rank;
-  follower.endpoint = endpoint;
-  follower.channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
+  follower.rank = to.rank;
+  follower.channel = FERRY_TRY(device.connect(to.endpoint, {.deadline = deadline}));
+  if (follower.channel.peer().to_string() != to.device)
+    return fail(Code::kUnavailable, "another one listens at {}", to.endpoint);
   const auto block = FERRY_TRY(follower.channel.look_up(OfferBlock::kName, deadline));
   const auto mapped = FERRY_TRY(follower.channel.map(block));
   if (mapped.size() < kOfferBytes) return fail(Code::kDataLoss, "its block is too small");
@@ -290,27 +290,31 @@ Status WorkerCore::meet_neighbours(Deadline deadline) {
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kNeighbours, {}, deadline));
   bootstrap::Decoder in(answer);
   const auto attempt = in.u32();
-  std::vector<std::pair<std::uint32_t, std::string>> all;
+  std::vector<Neighbour> all;
   while (in.remaining() > 0 && in.ok()) {
-    const auto rank = in.u32();
-    all.emplace_back(rank, in.string(kMostName));
+    auto& each = all.emplace_back();
+    each.rank = in.u32();
+    each.device = in.string(kMostName);
+    each.endpoint = in.string(kMostName);
   }
   FERRY_TRY(in.finish("a worker's neighbours"));
   if (attempt != attempt_) return {};  // the next step is begun anew
   merging_.known = attempt;
   auto old = std::exchange(merging_.followers, {});
-  if (all.empty() || all.front().first != rank_) return {};
-  for (const auto& [rank, endpoint] : all) {
-    if (rank == rank_) continue;
-    const auto same = std::find_if(old.begin(), old.end(), [&, at = &endpoint](const auto& each) {
-      return each.endpoint == *at && each.channel.alive();
+  if (all.empty() || all.front().rank != rank_) return {};
+  for (const auto& neighbour : all) {
+    if (neighbour.rank == rank_) continue;
+    const auto same = std::find_if(old.begin(), old.end(), [&](const Follower& each) {
+      return each.rank == neighbour.rank && each.channel.alive() &&
+             each.channel.peer().to_string() == neighbour.device;
     });
     auto linked = same != old.end() ? Result<Follower>(std::move(*same))
-                                    : link_to(*data_, rank, endpoint, deadline);
+                                    : link_to(*data_, neighbour, deadline);
     if (linked)
       merging_.followers.push_back(*std::move(linked));
     else
-      logger().info("worker {} does not merge with {}: {}", rank_, rank, linked.error().message());
+      logger().info("worker {} does not merge with {}: {}", rank_, neighbour.rank,
+                    linked.error().message());
   }
   return {};
 }
