@@ -83,6 +83,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void lose_newcomer();
   void give_way();
   void settle_view();
+  void let_enter();
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
   Result<std::optional<Bytes>> join_worker(const RpcServer::Question& question,
                                            bootstrap::Decoder& in);
