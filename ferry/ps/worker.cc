@@ -212,7 +212,8 @@ Result<Bytes> WorkerCore::ask_and_look(Ask what, const Bytes& body, Nanos slice,
     auto answer = scheduler_->call(what, body, std::min(deadline, Deadline::after(slice)));
     const bool later = !answer && answer.error().code() == Code::kDeadlineExceeded;
     if (!later || deadline.expired()) return answer;
-    FERRY_TRY(look_after(deadline));
+    // What a server that is gone means is the scheduler's to say.
+    if (stirred() || half_ != 0) FERRY_TRY(look_after(deadline));
   }
 }
 
