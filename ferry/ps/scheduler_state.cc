@@ -135,13 +135,14 @@ void Scheduler::Core::put_state(Bytes& image) const {
 
 Status Scheduler::Core::get_state(const Bytes& image) {
   bootstrap::Decoder in(image);
-  if (const auto version = in.u32(); version != kStateVersion)
+  const auto version = in.u32();
+  const auto phase = static_cast<Phase>(in.u8());  // in all versions
+  if (phase == Phase::kOver) return {};
+  if (version != kStateVersion)
     return fail(Code::kFailedPrecondition,
                 "it has version {}, and this program knows {}; start the one that wrote it",
                 version, kStateVersion);
-  const auto phase = static_cast<Phase>(in.u8());
   const auto why = std::string(in.string(kMostState));
-  if (phase == Phase::kOver) return {};
   if (phase == Phase::kFailed)
     return fail(Code::kAborted, "its job has failed: {}; remove it to begin another", why);
   const auto own = job_bytes(job_);

@@ -265,9 +265,11 @@ class WorkerCore {
   Status merge_not(const Error& why, Deadline deadline);
   Result<std::vector<HostSum>> gather();
   Result<Parameter> offered_tensor(const Offer& offer) const;
-  static Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,
-                                                          std::uint64_t bytes);
+  Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,
+                                                   std::uint64_t bytes);
   void end_merged(Deadline deadline);
+  // How long a neighbour may take to show what it has.
+  Deadline meeting() const;
   Status meet_neighbours(Deadline deadline);
 
   Status wait_fresh(Deadline deadline);

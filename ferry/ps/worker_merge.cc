@@ -66,6 +66,10 @@ Status WorkerCore::show_memory(const fabric::Region& region, std::size_t index) 
   return data_->publish(name_of_memory(index), grant);
 }
 
+Deadline WorkerCore::meeting() const {
+  return Deadline::after(std::chrono::duration_cast<Nanos>(kMeeting * options_.device.patience));
+}
+
 void WorkerCore::say(std::size_t word) {
   raise_word(merging_.block.data(), word, merging_.step);
   auto& callers = merging_.callers;
@@ -256,7 +260,7 @@ Result<Parameter> WorkerCore::offered_tensor(const Offer& offer) const {
 Result<std::span<const std::byte>> WorkerCore::offered_bytes(Follower& follower, const Offer& offer,
                                                              std::uint64_t bytes) {
   auto& memories = follower.memories;
-  const auto deadline = Deadline::after(kMeeting);
+  const auto deadline = meeting();
   while (memories.size() <= offer.memory) {
     const auto region =
         FERRY_TRY(follower.channel.look_up(name_of_memory(memories.size()), deadline));
@@ -277,7 +281,7 @@ void WorkerCore::end_merged(Deadline deadline) {
   // After the first step everybody who was there from the beginning has come.
   if (pushing_ <= 1) return;
   if (merging_.known != attempt_) {
-    const auto met = meet_neighbours(std::min(deadline, Deadline::after(kMeeting)));
+    const auto met = meet_neighbours(std::min(deadline, meeting()));
     if (!met) logger().info("worker {} merges nothing: {}", rank_, met.error().message());
   }
   if (merging_.known != attempt_ || merging_.followers.empty()) return;
