@@ -55,10 +55,17 @@ inline void raise_word(std::byte* memory, std::size_t offset, std::uint64_t valu
   }
 }
 
+// Where a worker of the host is. An endpoint alone does not say who listens there: containers have
+// ports of their own, and a port may have been another worker's.
+struct Neighbour {
+  std::uint32_t rank = 0;
+  std::string device;  // its id as text
+  std::string endpoint;
+};
+
 // What a leader knows of one that it pushes for.
 struct Follower {
   std::uint32_t rank = 0;
-  std::string endpoint;
   fabric::Channel channel;
   std::byte* block = nullptr;  // its OfferBlock
   std::vector<std::span<const std::byte>> memories;

@@ -32,15 +32,15 @@ enum class Ask : std::uint32_t {
   kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
   kView = 12,        // -> JobView
-  // attached to all servers; host, data endpoint if it merges, both may be empty -> the last step
-  // that it is not part of (8), attempt (4)
+  // attached to all servers; host, id of the data device as text, its endpoint if it merges, else
+  // empty -> the last step that it is not part of (8), attempt (4)
   kEnter = 13,
   kCaughtUp = 14,  // whether the newcomer has its copies (1) -> nothing
   // To a scheduler that was started again, from those who knew the one before.
   kBackServer = 15,  // index (4), token (8) -> nothing
   kBackWorker = 16,  // rank (4), token (8) -> nothing
-  // -> the job's attempt (4); then rank (4) and data endpoint of each worker of the asking one's
-  // host that merges, itself too, by rank
+  // -> the job's attempt (4); then rank (4), data device and its endpoint of each worker of the
+  // asking one's host that merges, itself too, by rank
   kNeighbours = 17,
   // of a server
   kCreate = 32,  // TensorInfo -> nothing

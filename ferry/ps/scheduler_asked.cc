@@ -164,7 +164,11 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
   auto& worker = workers_[rank];
   if (!worker.member) {
     const auto held = hold(rank);
-    if (held) admission_ = Admission{rank, worker.since = *held, job_.merge ? ++last_attempt_ : 0};
+    if (held) {
+      worker.since = *held;
+      worker.attempt = job_.merge ? ++last_attempt_ : last_attempt_;
+      admission_ = Admission{rank, worker.since, job_.merge ? worker.attempt : 0};
+    }
     // If some were told and others not, the next scheduler must say the same.
     worker.member = held && keep();
     release(admission_.value_or(Admission()));
@@ -172,13 +176,14 @@ Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& q
     FERRY_TRY(held);
   }
   Bytes answer;
-  bootstrap::Encoder(answer).u64(worker.since).u32(last_attempt_);
+  bootstrap::Encoder(answer).u64(worker.since).u32(worker.attempt);
   return answer;
 }
 
 Status Scheduler::Core::take_host(std::uint64_t peer, bootstrap::Decoder& in) {
   auto& worker = workers_[FERRY_TRY(rank_of(peer))];
   worker.host = in.string(kMostName);
+  worker.device = in.string(kMostName);
   worker.neighbour = in.string(kMostName);
   return in.finish("a worker that enters");
 }
@@ -193,7 +198,7 @@ Result<Bytes> Scheduler::Core::neighbours(std::uint64_t peer) const {
   for (std::uint32_t rank = 0; rank < workers_.size(); ++rank) {
     const auto& each = workers_[rank];
     const bool there = each.state == State::kThere && each.member && !each.neighbour.empty();
-    if (there && each.host == own.host) out.u32(rank).string(each.neighbour);
+    if (there && each.host == own.host) out.u32(rank).string(each.device).string(each.neighbour);
   }
   return answer;
 }
@@ -251,6 +256,8 @@ Result<std::optional<Bytes>> Scheduler::Core::init(const RpcServer::Question& qu
 
 std::optional<Bytes> Scheduler::Core::show(const RpcServer::Question& question, TensorAt& tensor) {
   if (!tensor.there) {
+    // Who asks again does not listen to an answer to the former question any more.
+    std::erase_if(tensor.waiting, [&](const auto& each) { return each.peer == question.peer; });
     tensor.waiting.push_back(question);
     return std::nullopt;
   }

@@ -44,11 +44,15 @@ class Scheduler::Core final : public RpcServer::Handler {
     State state = State::kExpected;
     bool member = true;       // steps wait for it
     std::uint64_t since = 0;  // the last step that it is not part of
+    // That it begins with. An older one than is in force at its first step is put right by the word
+    // `redo`; a newer one is not, and what it pushes would be ignored.
+    std::uint32_t attempt = 0;
     std::uint64_t token = 0;
     bool left = false;           // it said so
     std::uint64_t barrier = 0;   // the last one it has asked for
     std::uint64_t barriers = 0;  // the last one it was let through
     std::string host{};
+    std::string device{};     // its DeviceId for data, as text
     std::string neighbour{};  // where those of its host find it; empty: it does not merge
   };
   // What servers are told of a worker that enters.
@@ -79,6 +83,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void lose_newcomer();
   void give_way();
   void settle_view();
+  void let_enter();
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);
   Result<std::optional<Bytes>> join_worker(const RpcServer::Question& question,
                                            bootstrap::Decoder& in);

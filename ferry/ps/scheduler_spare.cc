@@ -156,6 +156,12 @@ void Scheduler::Core::settle_view() {
   ++view_.number;
   if (keep()) tell_view();
   count();
+}
+
+// Never in the middle of something else: a server may be found to be gone while a worker is taken
+// out.
+void Scheduler::Core::let_enter() {
+  if (coming_ || failure_) return;
   for (const auto& question : std::exchange(entering_, {})) {
     auto answer = enter(question);
     if (!answer)

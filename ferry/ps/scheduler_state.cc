@@ -10,7 +10,7 @@
 namespace ferry::ps {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 2;
+constexpr std::uint32_t kStateVersion = 3;
 constexpr std::uint32_t kMostState = 1 << 20;  // of anything that is counted
 constexpr std::chrono::seconds kSaving{10};
 constexpr std::chrono::milliseconds kSaveAgain{200};
@@ -115,8 +115,10 @@ void Scheduler::Core::put_state(Bytes& image) const {
         .u8(worker.left ? 1 : 0)
         .u8(worker.member ? 1 : 0)
         .u64(worker.since)
+        .u32(worker.attempt)
         .u64(worker.barriers)
         .string(worker.host)
+        .string(worker.device)
         .string(worker.neighbour);
   out.u32(static_cast<std::uint32_t>(tensors_.size()));
   for (const auto& [name, tensor] : tensors_) {
@@ -133,13 +135,14 @@ void Scheduler::Core::put_state(Bytes& image) const {
 
 Status Scheduler::Core::get_state(const Bytes& image) {
   bootstrap::Decoder in(image);
-  if (const auto version = in.u32(); version != kStateVersion)
+  const auto version = in.u32();
+  const auto phase = static_cast<Phase>(in.u8());  // in all versions
+  if (phase == Phase::kOver) return {};
+  if (version != kStateVersion)
     return fail(Code::kFailedPrecondition,
                 "it has version {}, and this program knows {}; start the one that wrote it",
                 version, kStateVersion);
-  const auto phase = static_cast<Phase>(in.u8());
   const auto why = std::string(in.string(kMostState));
-  if (phase == Phase::kOver) return {};
   if (phase == Phase::kFailed)
     return fail(Code::kAborted, "its job has failed: {}; remove it to begin another", why);
   const auto own = job_bytes(job_);
@@ -204,8 +207,10 @@ Status Scheduler::Core::get_workers(bootstrap::Decoder& in) {
     worker.left = in.u8() != 0;
     worker.member = in.u8() != 0;
     worker.since = in.u64();
+    worker.attempt = in.u32();
     worker.barriers = in.u64();
     worker.host = in.string(kMostName);
+    worker.device = in.string(kMostName);
     worker.neighbour = in.string(kMostName);
   }
   return {};

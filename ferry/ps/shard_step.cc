@@ -224,7 +224,8 @@ void Shard::begin_anew(Anew anew) {
   // A scheduler that was started again may say it twice.
   if (anew.attempt <= attempt_) return;
   const bool open = anew.step <= clock_ + 1;
-  later_ = open ? Anew() : anew;
+  // An older one, said again, does not take the place of a newer one.
+  if (anew.attempt >= later_.attempt) later_ = open ? Anew() : anew;
   if (!open) return;
   attempt_ = anew.attempt;
   for (auto& part : parts_)

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookAround{100};
 constexpr std::chrono::seconds kLeaving{2};
+constexpr std::chrono::milliseconds kAskAgain{200};
+constexpr std::chrono::seconds kMaking{10};  // servers may take long to make a tensor
 
 }  // namespace
 
@@ -124,6 +126,7 @@ Status WorkerCore::enter(Deadline deadline) {
   Bytes where;
   bootstrap::Encoder(where)
       .string(options_.host.empty() ? fabric::host_id() : options_.host)
+      .string(data_->id().to_string())
       .string(merging_.on ? data_->endpoint() : "");
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kEnter, where, deadline));
   bootstrap::Decoder in(answer);
@@ -203,10 +206,21 @@ Status WorkerCore::leave(Deadline deadline) {
   return flushed;
 }
 
+Result<Bytes> WorkerCore::ask_and_look(Ask what, const Bytes& body, Nanos slice,
+                                       Deadline deadline) {
+  for (;;) {
+    auto answer = scheduler_->call(what, body, std::min(deadline, Deadline::after(slice)));
+    const bool later = !answer && answer.error().code() == Code::kDeadlineExceeded;
+    if (!later || deadline.expired()) return answer;
+    // What a server that is gone means is the scheduler's to say.
+    if (stirred() || half_ != 0) FERRY_TRY(look_after(deadline));
+  }
+}
+
 Status WorkerCore::barrier(Deadline deadline) {
   Bytes number;
   bootstrap::Encoder(number).u64(++barriers_);
-  FERRY_TRY(scheduler_->call(Ask::kBarrier, number, deadline));
+  FERRY_TRY(ask_and_look(Ask::kBarrier, number, kAskAgain, deadline));
   return {};
 }
 
@@ -266,7 +280,7 @@ Result<Parameter> WorkerCore::init(std::string_view name, const tensor::Spec& sp
   out.string(name);
   put(out, spec);
   put(out, update);
-  const auto answer = FERRY_TRY(scheduler_->call(Ask::kInit, wish, deadline));
+  const auto answer = FERRY_TRY(ask_and_look(Ask::kInit, wish, kMaking, deadline));
   bootstrap::Decoder in(answer);
   const bool created = in.u8() != 0;
   const bool moved_on = in.u64() > view_;
@@ -288,7 +302,7 @@ Result<Parameter> WorkerCore::find(std::string_view name, Deadline deadline) {
   if (const auto known = names_.find(name); known != names_.end()) return known->second;
   Bytes wish;
   bootstrap::Encoder(wish).string(name.substr(0, kMostName));
-  const auto answer = FERRY_TRY(scheduler_->call(Ask::kFind, wish, deadline));
+  const auto answer = FERRY_TRY(ask_and_look(Ask::kFind, wish, kAskAgain, deadline));
   bootstrap::Decoder in(answer);
   (void)in.u8();
   (void)in.u64();
@@ -407,13 +421,21 @@ Status WorkerCore::lost() const {
 }
 
 bool WorkerCore::stirred() const {
-  return !again_ && !everywhere([this](const ShardLink& link) { return link.redo() <= attempt_; });
+  return !again_ && (owed_ != 0 || !everywhere([this](const ShardLink& link) {
+                       return link.redo() <= attempt_;
+                     }));
 }
 
 Status WorkerCore::look_after(Deadline deadline) {
   FERRY_TRY(see_view(deadline));
   FERRY_TRY(lost());
-  return stirred() ? push_again(deadline) : Status();
+  if (stirred()) FERRY_TRY(push_again(deadline));
+  if (half_ == 0 || again_) return {};
+  return fail(
+      Code::kFailedPrecondition,
+      "worker {} ran out of time when it had pushed a part of step {}, which can be neither "
+      "ended nor pushed again: leave() the job, and open a worker anew",
+      rank_, half_);
 }
 
 Status WorkerCore::wait_for(InlineFunction<bool()> ready, Deadline deadline, const char* what) {

@@ -136,7 +136,9 @@ class Worker {
   // end.
   Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
 
-  // Once a step for each tensor (kSync).
+  // Once a step for each tensor (kSync). If the deadline of this or another call passes when a part
+  // of the step is sent (kSync), the step cannot be ended: what follows is kFailedPrecondition, and
+  // the worker has to leave() and be opened anew.
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
   // Rows of the outermost dimension, in any order; of equal ones the sum counts.
   Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,

@@ -161,6 +161,9 @@ class WorkerCore {
   Result<Parameter> open_tensor(TensorInfo info, Deadline deadline);
   Status open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline);
   Status assign(Parameter parameter, std::span<const std::byte> values, Deadline deadline);
+  // Asks the scheduler what is answered when others have done something, and so may be asked twice.
+  // They may be waiting for a step that this worker has to push again meanwhile.
+  Result<Bytes> ask_and_look(Ask what, const Bytes& body, Nanos slice, Deadline deadline);
   // Nothing if the job goes on without the server.
   Result<std::optional<Bytes>> ask_server(std::uint32_t server, Ask what, const Bytes& wish,
                                           Deadline deadline);
@@ -205,6 +208,9 @@ class WorkerCore {
   bool stirred() const;
   Status look_after(Deadline deadline);
   Status push_again(Deadline deadline);
+  Status begin_anew(std::uint64_t attempt, Deadline deadline);
+  // Fails if a part of the step was not posted in time: then it cannot be ended, nor posted again.
+  Status whole(Deadline deadline) { return half_ == 0 ? Status() : look_after(deadline); }
   Status lost() const;
 
   Status check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient);
@@ -213,6 +219,8 @@ class WorkerCore {
   Status offer_landing(const TensorLink& tensor, std::uint32_t server, Deadline deadline);
   // Waits until an entry, and its payload if that goes through a slot, can be posted.
   Status make_room(ShardLink& link, bool slot, Deadline deadline);
+  // The same for a part of a tensor, whose step is only half posted if there is no room in time.
+  Status room_for(ShardLink& link, Operation operation, bool slot, Deadline deadline);
   bool has_room(ShardLink& link, bool slot) const;
   bool takes(const ShardLink& link, const Entry& entry) const;
   void post(ShardLink& link, Entry entry);
@@ -243,6 +251,8 @@ class WorkerCore {
   std::span<const Pushed> held_back() const {
     return pushed_step_ == pushing_ ? std::span<const Pushed>(pushed_) : std::span<const Pushed>();
   }
+  // Whether the gradients of the step are out of its hands: others may have read what there was.
+  bool handed_over() const;
   void go_alone();
   Status push_alone(Deadline deadline);
   // merges() says afterwards whether the next push of this tensor may wait for the end of the step.
@@ -252,11 +262,14 @@ class WorkerCore {
   Status follow(Deadline deadline);
   Result<Offer> offer(const Pushed& pushed);
   Status lead(Deadline deadline);
+  Status merge_not(const Error& why, Deadline deadline);
   Result<std::vector<HostSum>> gather();
   Result<Parameter> offered_tensor(const Offer& offer) const;
-  static Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,
-                                                          std::uint64_t bytes);
+  Result<std::span<const std::byte>> offered_bytes(Follower& follower, const Offer& offer,
+                                                   std::uint64_t bytes);
   void end_merged(Deadline deadline);
+  // How long a neighbour may take to show what it has.
+  Deadline meeting() const;
   Status meet_neighbours(Deadline deadline);
 
   Status wait_fresh(Deadline deadline);
@@ -304,6 +317,8 @@ class WorkerCore {
   std::uint64_t step_ = 0;         // ended
   std::uint64_t pushing_ = 0;      // the step of what is posted
   std::uint32_t attempt_ = 0;
+  std::uint64_t half_ = 0;  // the step that is posted in part, by a call that ran out of time
+  std::uint64_t owed_ = 0;  // the step that was pushed again, and whose END is still to be posted
   std::uint64_t view_ = 0;
   std::uint64_t barriers_ = 0;  // that were asked for
   bool again_ = false;          // push_again() is running

@@ -21,12 +21,12 @@ constexpr auto kUndone = offsetof(OfferBlock, undone);
 
 std::string name_of_memory(std::size_t index) { return fmt::format("ps.memory.{}", index); }
 
-Result<Follower> link_to(fabric::Device& device, std::uint32_t rank, const std::string& endpoint,
-                         Deadline deadline) {
+Result<Follower> link_to(fabric::Device& device, const Neighbour& to, Deadline deadline) {
   Follower follower;
-  follower.rank = rank;
-  follower.endpoint = endpoint;
-  follower.channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
+  follower.rank = to.rank;
+  follower.channel = FERRY_TRY(device.connect(to.endpoint, {.deadline = deadline}));
+  if (follower.channel.peer().to_string() != to.device)
+    return fail(Code::kUnavailable, "another one listens at {}", to.endpoint);
   const auto block = FERRY_TRY(follower.channel.look_up(OfferBlock::kName, deadline));
   const auto mapped = FERRY_TRY(follower.channel.map(block));
   if (mapped.size() < kOfferBytes) return fail(Code::kDataLoss, "its block is too small");
@@ -66,6 +66,10 @@ Status WorkerCore::show_memory(const fabric::Region& region, std::size_t index) 
   return data_->publish(name_of_memory(index), grant);
 }
 
+Deadline WorkerCore::meeting() const {
+  return Deadline::after(std::chrono::duration_cast<Nanos>(kMeeting * options_.device.patience));
+}
+
 void WorkerCore::say(std::size_t word) {
   raise_word(merging_.block.data(), word, merging_.step);
   auto& callers = merging_.callers;
@@ -89,6 +93,11 @@ void WorkerCore::choose_mode() {
     merging_.mode = Merging::Mode::kFollows;
   else
     go_alone();
+}
+
+bool WorkerCore::handed_over() const {
+  if (!merges()) return false;
+  return merging_.merged || load_word(merging_.block.data(), kOffered) >= merging_.step;
 }
 
 void WorkerCore::go_alone() {
@@ -137,7 +146,11 @@ Status WorkerCore::follow(Deadline deadline) {
   const auto begun = attempt_;
   auto* block = merging_.block.data();
   std::vector<Offer> offers;
-  for (const auto& one : held_back()) offers.push_back(FERRY_TRY(offer(one)));
+  for (const auto& one : held_back()) {
+    const auto offered = offer(one);
+    if (!offered) return merge_not(offered.error(), deadline);
+    offers.push_back(*offered);
+  }
   std::memcpy(block + sizeof(OfferBlock), offers.data(), offers.size() * sizeof(Offer));
   word_at(block, kCount).store(offers.size());
   say(kOffered);
@@ -187,15 +200,11 @@ Status WorkerCore::lead(Deadline deadline) {
   };
   FERRY_TRY(wait_for(ready, deadline, "workers of its host to end the step"));
   if (attempt_ != begun) return {};
-  auto sums = gather();
-  if (!sums) {
-    logger().info("worker {} does not merge step {}: {}", rank_, step, sums.error().message());
-    return push_alone(deadline);
-  }
+  const auto sums = gather();
+  if (!sums) return merge_not(sums.error(), deadline);
   if (merging_.taken.empty()) return push_alone(deadline);
   for (const auto& sum : *sums) {
     auto& tensor = tensors_[sum.parameter];
-    if (!tensor.sum) tensor.sum = FERRY_TRY(data_->allocate(tensor.bytes));
     math::sum({sum.sources, 1}, reinterpret_cast<float*>(tensor.sum.data()),
               tensor.bytes / sizeof(float));
     ++stats_.sums;
@@ -203,6 +212,11 @@ Status WorkerCore::lead(Deadline deadline) {
     if (attempt_ != begun) return {};
   }
   return {};
+}
+
+Status WorkerCore::merge_not(const Error& why, Deadline deadline) {
+  logger().info("worker {} does not merge step {}: {}", rank_, merging_.step, why.message());
+  return push_alone(deadline);
 }
 
 // By rank: the leader has the lowest.
@@ -226,6 +240,11 @@ Result<std::vector<WorkerCore::HostSum>> WorkerCore::gather() {
     }
     merging_.taken.push_back(&follower);
   }
+  // Before anything is pushed: until then each can still push alone.
+  for (const auto& sum : sums) {
+    auto& tensor = tensors_[sum.parameter];
+    if (!tensor.sum) tensor.sum = FERRY_TRY(data_->allocate(tensor.bytes));
+  }
   return sums;
 }
 
@@ -241,7 +260,7 @@ Result<Parameter> WorkerCore::offered_tensor(const Offer& offer) const {
 Result<std::span<const std::byte>> WorkerCore::offered_bytes(Follower& follower, const Offer& offer,
                                                              std::uint64_t bytes) {
   auto& memories = follower.memories;
-  const auto deadline = Deadline::after(kMeeting);
+  const auto deadline = meeting();
   while (memories.size() <= offer.memory) {
     const auto region =
         FERRY_TRY(follower.channel.look_up(name_of_memory(memories.size()), deadline));
@@ -262,7 +281,7 @@ void WorkerCore::end_merged(Deadline deadline) {
   // After the first step everybody who was there from the beginning has come.
   if (pushing_ <= 1) return;
   if (merging_.known != attempt_) {
-    const auto met = meet_neighbours(std::min(deadline, Deadline::after(kMeeting)));
+    const auto met = meet_neighbours(std::min(deadline, meeting()));
     if (!met) logger().info("worker {} merges nothing: {}", rank_, met.error().message());
   }
   if (merging_.known != attempt_ || merging_.followers.empty()) return;
@@ -275,27 +294,31 @@ Status WorkerCore::meet_neighbours(Deadline deadline) {
   const auto answer = FERRY_TRY(scheduler_->call(Ask::kNeighbours, {}, deadline));
   bootstrap::Decoder in(answer);
   const auto attempt = in.u32();
-  std::vector<std::pair<std::uint32_t, std::string>> all;
+  std::vector<Neighbour> all;
   while (in.remaining() > 0 && in.ok()) {
-    const auto rank = in.u32();
-    all.emplace_back(rank, in.string(kMostName));
+    auto& each = all.emplace_back();
+    each.rank = in.u32();
+    each.device = in.string(kMostName);
+    each.endpoint = in.string(kMostName);
   }
   FERRY_TRY(in.finish("a worker's neighbours"));
   if (attempt != attempt_) return {};  // the next step is begun anew
   merging_.known = attempt;
   auto old = std::exchange(merging_.followers, {});
-  if (all.empty() || all.front().first != rank_) return {};
-  for (const auto& [rank, endpoint] : all) {
-    if (rank == rank_) continue;
-    const auto same = std::find_if(old.begin(), old.end(), [&, at = &endpoint](const auto& each) {
-      return each.endpoint == *at && each.channel.alive();
+  if (all.empty() || all.front().rank != rank_) return {};
+  for (const auto& neighbour : all) {
+    if (neighbour.rank == rank_) continue;
+    const auto same = std::find_if(old.begin(), old.end(), [&](const Follower& each) {
+      return each.rank == neighbour.rank && each.channel.alive() &&
+             each.channel.peer().to_string() == neighbour.device;
     });
     auto linked = same != old.end() ? Result<Follower>(std::move(*same))
-                                    : link_to(*data_, rank, endpoint, deadline);
+                                    : link_to(*data_, neighbour, deadline);
     if (linked)
       merging_.followers.push_back(*std::move(linked));
     else
-      logger().info("worker {} does not merge with {}: {}", rank_, rank, linked.error().message());
+      logger().info("worker {} does not merge with {}: {}", rank_, neighbour.rank,
+                    linked.error().message());
   }
   return {};
 }

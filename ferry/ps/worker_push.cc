@@ -49,11 +49,18 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
   if (tensor.pushed_in == pushing_)
     return fail(Code::kFailedPrecondition, "'{}' was pushed in step {} already; end the step first",
                 tensor.info.name, pushing_);
+  FERRY_TRY(whole(deadline));
   FERRY_TRY(flush(deadline));
   FERRY_TRY(look_around(deadline));
   const bool first = std::none_of(tensors_.begin(), tensors_.end(), [this](const TensorLink& each) {
     return each.pushed_in == pushing_;
   });
+  if (handed_over())
+    return fail(
+        Code::kFailedPrecondition,
+        "'{}' comes after an end_step() of step {} that ran out of time, when its gradients "
+        "were merged already; end the step first",
+        tensor.info.name, pushing_);
   if (first) pushed_.clear();
   pushed_step_ = pushing_;
   tensor.pushed_in = pushing_;
@@ -156,6 +163,12 @@ Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
                   "a server to take what was pushed");
 }
 
+Status WorkerCore::room_for(ShardLink& link, Operation operation, bool slot, Deadline deadline) {
+  auto room = make_room(link, slot, deadline);
+  if (!room && sync() && operation != Operation::kAssign) half_ = pushing_;
+  return room;
+}
+
 void WorkerCore::post(ShardLink& link, Entry entry) {
   if (!takes(link, entry)) return;
   entry.number = ++link.posted;
@@ -214,7 +227,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       most = std::max(most, part.layout.blocks());
       continue;
     }
-    FERRY_TRY(make_room(*part.link, false, deadline));
+    FERRY_TRY(room_for(*part.link, operation, false, deadline));
     if (attempt_ != begun) return {};
     auto entry = entry_of(part);
     entry.blocks = part.layout.blocks();
@@ -231,8 +244,9 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
     for (std::size_t index = 0; index < to.parts.size(); ++index) {
       const auto& part = to.parts[index];
       if (block >= part.layout.blocks() || in_place(part)) continue;
-      FERRY_TRY(make_room(*part.link, true, deadline));
-      if (attempt_ != begun) return {};
+      FERRY_TRY(room_for(*part.link, operation, true, deadline));
+      // First values are of no attempt, and nobody else repeats them.
+      if (attempt_ != begun && operation == Operation::kPush) return {};
       auto entry = entry_of(part);
       entry.first = block;
       entry.blocks = 1;
@@ -252,7 +266,7 @@ Status WorkerCore::post_rows(const Pushed& rows, Deadline deadline) {
   const auto begun = attempt_;
   for (std::size_t index = rows.part; index < to.parts.size(); index += to.info.runs.size()) {
     const auto& part = to.parts[index];
-    FERRY_TRY(make_room(*part.link, true, deadline));
+    FERRY_TRY(room_for(*part.link, Operation::kRows, true, deadline));
     if (attempt_ != begun) return {};
     const Entry entry{.operation = Operation::kRows,
                       .part = part.number,
@@ -285,6 +299,7 @@ Status WorkerCore::post_end(Deadline deadline) {
 
 Status WorkerCore::end_step(Deadline deadline) {
   if (sync()) {
+    FERRY_TRY(whole(deadline));
     FERRY_TRY(flush(deadline));
     FERRY_TRY(look_around(deadline));
   }
@@ -354,45 +369,54 @@ Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::b
   return pulled;
 }
 
-// Somebody has died half-way, and what was added up was forgotten. All shards say so before
-// anything is pushed again, so that no shard has what another one is about to forget.
+// Somebody has died half-way, and what was added up was forgotten.
 Status WorkerCore::push_again(Deadline deadline) {
   const Posting posting(posting_);
   again_ = true;
   const auto pushing = pushing_;
   Status done;
-  for (;;) {
+  while (done) {
     std::uint64_t target = attempt_;
     for (const auto& link : shards_)
       if (!link.gone) target = std::max(target, link.redo());
-    if (target == attempt_) break;
-    const auto all = [this, target] {
-      return everywhere_in(settled().clock() + 1,
-                           [&](const ShardLink& link) { return link.redo() >= target; });
-    };
-    done = wait_for(all, deadline, "all servers to begin the step anew");
-    if (!done) break;
-    attempt_ = static_cast<std::uint32_t>(target);
-    ++stats_.begun_anew;
-    pushing_ = settled().clock() + 1;
-    if (merging_.on) {
-      merging_.step = pushing_;
-      go_alone();
-    }
-    // It may be a step that this worker has not begun.
-    const bool mine = pushed_step_ == pushing_;
-    for (std::size_t each = 0; mine && each < pushed_.size() && done; ++each) {
-      const auto one = pushed_[each];
-      done = one.rows != nullptr
-                 ? post_rows(one, deadline)
-                 : post_dense(one.parameter, Operation::kPush, one.gradient, one.back, deadline);
-    }
-    if (done && step_ >= pushing_ && pushing_ > entered_) done = post_end(deadline);
-    if (!done) break;
+    if (target == attempt_ && owed_ == 0) break;
+    if (target != attempt_) done = begin_anew(target, deadline);
+    if (!done || owed_ == 0) continue;
+    pushing_ = owed_;
+    done = post_end(deadline);
+    if (done) owed_ = 0;
   }
   pushing_ = pushing;
   again_ = false;
   return done;
+}
+
+// All shards say so before anything is pushed again, so that no shard has what another one is about
+// to forget.
+Status WorkerCore::begin_anew(std::uint64_t attempt, Deadline deadline) {
+  const auto all = [this, attempt] {
+    return everywhere_in(settled().clock() + 1,
+                         [&](const ShardLink& link) { return link.redo() >= attempt; });
+  };
+  FERRY_TRY(wait_for(all, deadline, "all servers to begin the step anew"));
+  attempt_ = static_cast<std::uint32_t>(attempt);
+  half_ = owed_ = 0;
+  ++stats_.begun_anew;
+  pushing_ = settled().clock() + 1;
+  if (merging_.on) {
+    merging_.step = pushing_;
+    go_alone();
+  }
+  // It may be a step that this worker has not begun.
+  const bool mine = pushed_step_ == pushing_;
+  for (std::size_t each = 0; mine && each < pushed_.size(); ++each) {
+    const auto one = pushed_[each];
+    FERRY_TRY(one.rows != nullptr
+                  ? post_rows(one, deadline)
+                  : post_dense(one.parameter, Operation::kPush, one.gradient, one.back, deadline));
+  }
+  if (step_ >= pushing_ && pushing_ > entered_) owed_ = pushing_;
+  return {};
 }
 
 }  // namespace ferry::ps

@@ -96,6 +96,23 @@ TEST(Failure, AServerThatDiesIsNamed) {
   }
 }
 
+// Its blocks wait for those of worker 0, which has pushed nothing yet.
+TEST(Failure, AStepThatIsHalfPushedIsNotEnded) {
+  constexpr std::size_t kValues = 20'000;
+  Job job("tcp", {.workers = 2, .block_bytes = 4096, .pool_blocks = 2});
+  auto first = job.worker(0);
+  auto second = job.worker(1);
+  const std::vector<float> ones(kValues, 1.0F);
+  const auto w = must(second.init("w", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
+  const auto x = must(second.init("x", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
+  EXPECT_EQ(code_of(second.push(w, raw(ones), Deadline::after(20ms))), Code::kDeadlineExceeded);
+  EXPECT_EQ(code_of(second.push(x, raw(ones), soon())), Code::kFailedPrecondition);
+  EXPECT_EQ(code_of(second.end_step(soon())), Code::kFailedPrecondition);
+  must(second.leave(soon()));
+  const auto mine = must(first.find("w", soon()));
+  EXPECT_EQ(floats(must(first.push_pull(mine, raw(ones), soon())), kValues), ones);
+}
+
 TEST(Failure, AWorkerThatLeavesIsMissedByNobody) {
   Job job("shm", {.workers = 2});
   std::thread other([&] {

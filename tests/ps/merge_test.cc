@@ -14,8 +14,11 @@ namespace {
 constexpr std::size_t kMergeValues = 20'000;
 constexpr std::uint64_t kAloneSteps = 2;  // before everybody knows everybody
 
-Worker worker_of_host(const Job& job, std::uint32_t rank, std::uint32_t host) {
+// A poor one has no memory that others could read but for 2 MiB.
+Worker worker_of_host(const Job& job, std::uint32_t rank, std::uint32_t host, bool poor = false) {
   auto options = job.worker_options();
+  if (poor) options.device.arena_bytes = std::size_t{1} << 20;
+  if (poor) options.device.budget_bytes = std::size_t{2} << 20;
   options.rank = rank;
   options.host = fmt::format("host {}", host);
   return must(Worker::open(options, soon()));
@@ -23,12 +26,12 @@ Worker worker_of_host(const Job& job, std::uint32_t rank, std::uint32_t host) {
 
 // Runs one thread for each worker; hosts[r] is the host of rank r.
 void on_hosts(const Job& job, const std::vector<std::uint32_t>& hosts,
-              const std::function<void(Worker&)>& body) {
+              const std::function<void(Worker&)>& body, std::optional<std::uint32_t> poor = {}) {
   std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank < hosts.size(); ++rank)
     threads.emplace_back([&, rank] {
       try {
-        auto worker = worker_of_host(job, rank, hosts[rank]);
+        auto worker = worker_of_host(job, rank, hosts[rank], rank == poor);
         body(worker);
         must(worker.leave(soon()));
       } catch (const std::exception& problem) {
@@ -282,6 +285,155 @@ TEST(MergeJoin, LateAndLeaving) {
   expect(26);
   EXPECT_EQ(first->stats().sums, 3U);
   EXPECT_EQ(second.stats().merged, 5U);
+}
+
+// Worker 0 ends the first step and dies, so the second one is to be begun anew. Those who come only
+// then begin with the first one, which is not.
+TEST(MergeJoin, AfterADeathButFromTheBeginning) {
+  Job job("tcp", {.servers = 2, .workers = 3, .block_bytes = 4096, .merge = true});
+  const Training training{.scheduler = job.scheduler().endpoint(),
+                          .provider = "tcp",
+                          .victim = 0,
+                          .victim_step = 1,
+                          .how = "after",
+                          .hosts = 1};
+  auto victim = Process::start(training.arguments(0));
+  EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+  EXPECT_TRUE(until([&] { return job.scheduler().stats().dead == 1; }));
+  const std::vector<float> ones(training.count, 1.0F);
+  const auto theirs = noise(training.count, 10);  // as roles.cc has it
+  std::vector<float> expected(training.count);
+  std::vector<float> velocity(training.count);
+  const auto model = [&](const std::vector<const float*>& parts) {
+    math::momentum(expected.data(), expected.data(), velocity.data(), {parts, 1.0F}, {0.1F, 0.9F},
+                   training.count);
+  };
+  model({theirs.data(), ones.data(), ones.data()});
+  model({ones.data(), ones.data()});
+  auto second = worker_of_host(job, 1, 0);
+  auto third = worker_of_host(job, 2, 0);
+  const auto steps = [&](Worker& worker) {
+    const auto a = training.init(worker, soon())[0];
+    must(push_steps(worker, a, ones, 2));
+    EXPECT_EQ(floats(must(worker.pull(a, soon())), training.count), expected);
+  };
+  std::thread other([&] { EXPECT_NO_THROW(steps(third)); });
+  EXPECT_NO_THROW(steps(second));
+  other.join();
+}
+
+// Worker 0 leaves before it has ended the step, so what others have ended is forgotten. One of them
+// waits at a barrier by then, for another one that waits for the step.
+TEST(MergeLeave, BeginsAStepAnewOfOneThatIsAtABarrier) {
+  Job job("tcp", {.servers = 2, .workers = 3, .block_bytes = 4096, .merge = true});
+  auto first = worker_of_host(job, 0, 0);
+  auto second = worker_of_host(job, 1, 0);
+  auto third = worker_of_host(job, 2, 0);
+  const std::vector<float> ones(kMergeValues, 1.0F);
+  Parameter w = 0;
+  for (auto* worker : {&second, &third}) {
+    w = must(worker->init("w", f32({kMergeValues}), {}, {UpdateKind::kSum}, soon()));
+    must(worker->push(w, raw(ones), soon()));
+    must(worker->end_step(soon()));
+  }
+  must(first.leave(soon()));
+  std::thread other([&] { EXPECT_NO_THROW(must(second.barrier(soon()))); });
+  EXPECT_NO_THROW(must(third.flush(soon())));
+  EXPECT_NO_THROW(must(third.barrier(soon())));
+  other.join();
+  EXPECT_EQ(floats(must(third.pull(w, soon())), kMergeValues),
+            std::vector<float>(kMergeValues, 2.0F));
+}
+
+// The word that the step is begun anew is there when first values are sent, through so few slots
+// that they have to be waited for.
+TEST(MergeLeave, BeginsAStepAnewWhileATensorIsMade) {
+  Job job("tcp",
+          {.servers = 2, .workers = 2, .block_bytes = 4096, .pool_blocks = 2, .merge = true});
+  auto first = worker_of_host(job, 0, 0);
+  auto second = worker_of_host(job, 1, 0);
+  const std::vector<float> ones(1000, 1.0F);
+  const auto w = must(second.init("w", f32({1000}), {}, {UpdateKind::kSum}, soon()));
+  must(second.push(w, raw(ones), soon()));
+  must(second.end_step(soon()));
+  must(first.leave(soon()));
+  EXPECT_TRUE(until([&] { return job.scheduler().stats().left == 1; }));
+  const auto values = noise(kMergeValues, 1);
+  const auto x =
+      must(second.init("x", f32({kMergeValues}), raw(values), {UpdateKind::kSum}, soon()));
+  EXPECT_EQ(floats(must(second.pull(x, soon())), kMergeValues), values);
+  EXPECT_EQ(floats(must(second.pull(w, soon())), 1000), ones);
+  EXPECT_EQ(second.stats().begun_anew, 1U);
+}
+
+// A push that ran out of time, and then the step is begun anew: all of it is pushed again.
+TEST(MergeLeave, MakesAStepWholeThatWasHalfPushed) {
+  Job job("tcp",
+          {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = 3, .merge = true});
+  auto first = worker_of_host(job, 0, 0);
+  auto second = worker_of_host(job, 1, 0);
+  auto third = worker_of_host(job, 2, 0);
+  const std::vector<float> ones(kMergeValues, 1.0F);
+  const auto opened = [&](Worker& worker) {
+    return must(worker.init("w", f32({kMergeValues}), {}, {UpdateKind::kSum}, soon()));
+  };
+  const auto w = opened(second);
+  EXPECT_EQ(code_of(second.push(w, raw(ones), Deadline::after(20ms))), Code::kDeadlineExceeded);
+  must(third.leave(soon()));
+  std::thread other([&] { EXPECT_NO_THROW(must(push_steps(first, opened(first), ones))); });
+  bool ended = false;
+  EXPECT_TRUE(until([&] { return ended = ended || second.end_step(soon()).has_value(); }));
+  other.join();
+  EXPECT_EQ(floats(must(second.pull(w, soon())), kMergeValues),
+            std::vector<float>(kMergeValues, 2.0F));
+}
+
+// Three steps of one worker, the last one of which may be merged; its end_step() is not among them.
+Parameter until_the_third(Worker& worker, const std::vector<float>& gradient) {
+  const auto spec = f32({static_cast<std::int64_t>(gradient.size())});
+  const auto w = must(worker.init("w", spec, {}, {UpdateKind::kSum}, soon()));
+  must(push_steps(worker, w, gradient, kAloneSteps));
+  must(worker.push(w, raw(gradient), soon()));
+  return w;
+}
+
+// Its leader may have added up by then what was offered.
+TEST(MergeTooLate, ToPushMoreOfAStepThatWasOffered) {
+  Job job("tcp", {.servers = 2, .workers = 2, .block_bytes = 4096, .merge = true});
+  auto leader = worker_of_host(job, 0, 0);
+  auto follower = worker_of_host(job, 1, 0);
+  const std::vector<float> ones(kMergeValues, 1.0F);
+  std::thread other([&] { EXPECT_NO_THROW(until_the_third(leader, ones)); });
+  const auto w = until_the_third(follower, ones);
+  other.join();
+  const auto x = must(follower.init("x", f32({10}), {}, {UpdateKind::kSum}, soon()));
+  EXPECT_EQ(code_of(follower.end_step(Deadline::after(20ms))), Code::kDeadlineExceeded);
+  const std::vector<float> more(10, 1.0F);
+  EXPECT_EQ(code_of(follower.push(x, raw(more), soon())), Code::kFailedPrecondition);
+  std::thread last([&] { EXPECT_NO_THROW(must(leader.end_step(soon()))); });
+  EXPECT_NO_THROW(must(follower.end_step(soon())));
+  last.join();
+  EXPECT_EQ(floats(must(follower.pull(w, soon())), kMergeValues),
+            std::vector<float>(kMergeValues, 6.0F));
+  EXPECT_EQ(follower.stats().merged, 1U);
+}
+
+// Worker 0 leads: it has no memory for the sum, or the other one for what it would offer.
+TEST(MergeMemory, IsMissingSoEachPushesAlone) {
+  const std::vector<float> ones(1'000'000, 1.0F);
+  for (std::uint32_t poor = 0; poor < 2; ++poor) {
+    Job job("tcp", {.workers = 2, .merge = true});
+    on_hosts(
+        job, {0, 0},
+        [&](Worker& worker) {
+          const auto w = until_the_third(worker, ones);
+          must(worker.end_step(soon()));
+          EXPECT_EQ(floats(must(worker.pull(w, soon())), ones.size()),
+                    std::vector<float>(ones.size(), 6.0F));
+          EXPECT_EQ(worker.stats().sums + worker.stats().merged, 0U);
+        },
+        poor);
+  }
 }
 
 TEST(MergeOptions, ThatCannotBe) {
