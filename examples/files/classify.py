@@ -54,7 +54,11 @@ def read_weights(folder):
 
 
 def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     folder = sys.argv[1]
+    if not os.path.exists(f"{folder}/meta"):
+        sys.exit(f"classify.py: {folder} is no mounted job: ferry mount SCHEDULER {folder}")
     worker, workers = (int(sys.argv[2]), int(sys.argv[3])) if len(sys.argv) > 3 else (0, 1)
     steps = int(sys.argv[4]) if len(sys.argv) > 4 else 100
     x, labels = samples()

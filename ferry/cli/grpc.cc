@@ -7,10 +7,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "ferry/bootstrap/secret.h"
 #include "ferry/cli/bench_run.h"
+#include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/report_json.h"
 
 namespace ferry::cli {
 namespace {
@@ -30,8 +34,20 @@ void set_if(const char* name, const std::string& value) {
   if (!value.empty()) setenv(name, value.c_str(), 1);
 }
 
+// What the plug-in could only warn of, in the middle of a program.
+Status check_flags(const GrpcFlags& flags) {
+  const std::set<std::string> known = {"auto", "shm", "tcp", "verbs"};
+  for (const auto& name : split_list(flags.provider))
+    if (!known.contains(name))
+      return fail(Code::kInvalidArgument, "--provider {}: shm, tcp, verbs or auto", name);
+  if (!flags.stats.empty() && flags.stats != "1") FERRY_TRY(check_writable(flags.stats));
+  if (!flags.secret_file.empty()) FERRY_TRY(bootstrap::Secret::from_file(flags.secret_file));
+  return {};
+}
+
 // Does not return if the program was started.
 Status run_with_plugin(const GrpcFlags& flags) {
+  FERRY_TRY(check_flags(flags));
   const auto setting = preload_setting(FERRY_TRY(grpc_plugin_path()));
   setenv("LD_PRELOAD", setting.substr(setting.find('=') + 1).c_str(), 1);
   set_if("FERRY_GRPC_PROVIDER", flags.provider);
@@ -55,9 +71,11 @@ Result<std::string> grpc_plugin_path() {
     const auto path = top / folder / kPluginFile;
     if (::access(path.c_str(), R_OK) == 0) return path.string();
   }
-  return fail(Code::kNotFound,
-              "{} is not in {}/lib: apt install libgrpc++-dev (1.51.1), then build again",
-              kPluginFile, top.string());
+  return fail(
+      Code::kNotFound,
+      "{} is not in {}/lib: apt install libgrpc++-dev (1.51.1), if it is not there, and build "
+      "again (cmake --build --preset release)",
+      kPluginFile, top.string());
 }
 
 std::string preload_setting(const std::string& library) {

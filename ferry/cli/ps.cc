@@ -178,6 +178,11 @@ Result<int> run_local(const PsFlags& flags) {
 Result<int> run_ps(const PsFlags& flags) {
   if (flags.local.empty() == flags.role.empty())
     return fail(Code::kInvalidArgument, "say one of --role and --local");
+  if (!flags.role.empty() && !flags.program.empty())
+    return fail(Code::kInvalidArgument,
+                "--role {} runs no program; start workers by themselves, with FERRY_PS_SCHEDULER "
+                "set, or use --local",
+                flags.role);
   if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
   InterruptGuard guard;
   if (!flags.local.empty()) return run_local(flags);
@@ -247,7 +252,9 @@ void add_ps(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command->add_option("--memory", flags->memory, "Most bytes that a server's tensors may take");
-  command->add_option("--patience", flags->patience, "Seconds to wait for the scheduler")
+  command
+      ->add_option("--patience", flags->patience,
+                   "Seconds to wait for an answer of the scheduler, which is started first")
       ->check(seconds_between(0.1, 86400))
       ->capture_default_str();
   command->add_flag("--quiet", flags->quiet, "Say nothing unless something fails");
@@ -256,7 +263,8 @@ void add_ps(CLI::App& app, int& exit_code) {
   command->add_option("program", flags->program, "After --: the program of the workers");
   command->footer(
       "Programs of --local find FERRY_PS_SCHEDULER, FERRY_PS_RANK, FERRY_PROVIDER and FERRY_SECRET "
-      "in the environment\n(see ferry/interop/launched.h). The exit status is 1 when any process "
+      "in the environment\n(see ferry/interop/launched.h); a worker that is started by hand needs "
+      "FERRY_PS_SCHEDULER and\nthe secret. The exit status is 1 when any process "
       "fails; the others are ended then.");
   command->callback([flags, &exit_code] {
     const auto status = run_ps(*flags);

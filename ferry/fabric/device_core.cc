@@ -1,7 +1,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <string_view>
+#include <thread>
 
 #include "ferry/base/log.h"
 #include "ferry/fabric/channel_core_internal.h"
@@ -74,6 +76,43 @@ Status check(const Options& options) {
   return {};
 }
 
+// Devices that are closed and not destroyed yet, because a thread of their own has a share. The end
+// of the process waits for them a while: such threads use libraries that are about to end, too.
+class Closing {
+ public:
+  static void begin() {
+    static const Closing at_exit;
+    auto& state = State::get();
+    LockGuard<Mutex> guard(state.lock);
+    ++state.count;
+  }
+  static void end() {
+    auto& state = State::get();
+    LockGuard<Mutex> guard(state.lock);
+    --state.count;
+    state.fewer.notify_all();
+  }
+  ~Closing() {
+    auto& state = State::get();
+    const auto deadline = Deadline::after(std::chrono::seconds(2));
+    LockGuard<Mutex> guard(state.lock);
+    while (state.count != 0 && !deadline.expired())
+      state.fewer.wait_for(state.lock, deadline.left());
+  }
+
+ private:
+  struct State {
+    Mutex lock;
+    std::condition_variable_any fewer;
+    std::size_t count FERRY_GUARDED_BY(lock) = 0;
+
+    static State& get() {
+      static auto* const state = new State;  // outlives every thread
+      return *state;
+    }
+  };
+};
+
 }  // namespace
 
 DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
@@ -87,10 +126,14 @@ Result<std::shared_ptr<DeviceCore>> DeviceCore::open(Options options) {
   auto secret = FERRY_TRY(secret_of(options));
   // The last share may be dropped on one of the device's own threads, which cannot join itself.
   auto destroy = [](DeviceCore* core) {
+    const auto now = [core] {
+      delete core;  // which closes it, if nobody has
+      Closing::end();
+    };
     if (core->on_own_thread()) {
-      std::thread([core] { delete core; }).detach();
+      std::thread(now).detach();
     } else {
-      delete core;
+      now();
     }
   };
   std::shared_ptr<DeviceCore> core(new DeviceCore(std::move(options), std::move(secret)), destroy);
@@ -178,6 +221,7 @@ DeviceCore::~DeviceCore() {
 
 void DeviceCore::close() {
   if (closed_.exchange(true)) return;
+  Closing::begin();
   auto cause = fail(Code::kCancelled, "the device was closed").value();
   if (control != nullptr) control->shut(cause);
   decltype(accepted_) waiting;

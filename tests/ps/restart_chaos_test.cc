@@ -40,7 +40,7 @@ class Restarts : public ::testing::TestWithParam<std::uint64_t> {
   std::uint32_t pick(std::uint32_t below) { return static_cast<std::uint32_t>(random_() % below); }
 
   Process start_server() const {
-    return Process::start({"--role", "serve", scheduler_->endpoint(), provider_});
+    return Process::start({"--role", "serve", scheduler_->endpoint(), provider_, "4"});
   }
   Process start_worker(std::uint32_t rank) const {
     return Process::start(

@@ -215,6 +215,7 @@ int add(const std::vector<std::string>& words) {
 
 int serve(const std::vector<std::string>& words) {
   auto device = device_options(words.at(1));
+  if (words.size() > 2) device.patience = std::stod(words.at(2));
   auto server = must(Server::open({.scheduler = words.at(0), .device = device}, soon()));
   const auto ended = server.wait(Deadline::after(5min));  // slow builds train for long
   return ended ? 0 : kServerEnded + static_cast<int>(ended.error().code());

@@ -32,6 +32,14 @@ said=$("$bin/ferry" grpc -- sh -c 'echo "$@"; exit 3' sh one --two) || status=$?
 status=0
 "$bin/ferry" grpc -- "$work/no such program" 2> "$work/err" || status=$?
 [ $status = 2 ] && grep -q 'cannot run' "$work/err" || fail "status $status: $(cat "$work/err")"
+# What is wrong on the command line is said before the program runs.
+for wrong in "--provider nonsense" "--secret-file $work/none" "--stats $work/none/stats"; do
+  status=0
+  # shellcheck disable=SC2086
+  "$bin/ferry" grpc $wrong -- echo ran > "$work/out" 2> "$work/err" || status=$?
+  [ $status = 2 ] && [ ! -s "$work/out" ] && [ -s "$work/err" ] || fail "$wrong: status $status, $(cat "$work/out")"
+done
+
 # A program of the distribution: the compiler calls of a build, told to a server by gRPC.
 if command -v bear > /dev/null && command -v cc > /dev/null; then
   cd "$work"
