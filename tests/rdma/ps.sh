@@ -21,7 +21,7 @@ ranks=(0)
 [[ $RDMA_HOST == 1 ]] || ranks=(1 2)
 # 3 workers, 3 steps, nobody dies, 30,011 values in each of two tensors, three times the usual patience.
 for rank in "${ranks[@]}"; do
-  "$bin/ferry_ps_tests" --role train $scheduler verbs "$rank" 3 3 4294967295 3 none 30011 3 0 0 &
+  "$bin/ferry_ps_tests" --role train $scheduler verbs "$rank" 3 3 4294967295 3 none 30011 3 0 0 0 &
   pids+=($!)
 done
 for pid in "${pids[@]}"; do wait "$pid"; done
