@@ -85,6 +85,8 @@ bool any_without_interval(const Measurements& measured) {
   });
 }
 
+}  // namespace
+
 Result<std::vector<std::string>> names_in(const std::string& list,
                                           const std::vector<std::string>& known,
                                           const char* option) {
@@ -96,8 +98,6 @@ Result<std::vector<std::string>> names_in(const std::string& list,
   }
   return names;
 }
-
-}  // namespace
 
 void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults& defaults) {
   command.add_option("--sizes", flags.sizes, "Sizes, for example 64,4K,1M,1G");

@@ -38,6 +38,10 @@ void add_bench_options(CLI::App& command, BenchFlags& flags, const BenchDefaults
 Result<Selection> selection_for(const BenchFlags& flags, const BenchDefaults& defaults,
                                 const std::vector<std::string>& against);
 std::vector<std::string> providers_of(const BenchFlags& flags, const BenchDefaults& defaults);
+// The names of a list, all of which `option` must know.
+Result<std::vector<std::string>> names_in(const std::string& list,
+                                          const std::vector<std::string>& known,
+                                          const char* option);
 // The file of the program that runs.
 Result<std::string> running_program();
 // Another of the project's, beside that file or where it is installed; empty: it is not there.

@@ -7,12 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "ferry/bootstrap/secret.h"
 #include "ferry/cli/bench_run.h"
-#include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/report_json.h"
 
@@ -36,10 +34,7 @@ void set_if(const char* name, const std::string& value) {
 
 // What the plug-in could only warn of, in the middle of a program.
 Status check_flags(const GrpcFlags& flags) {
-  const std::set<std::string> known = {"auto", "shm", "tcp", "verbs"};
-  for (const auto& name : split_list(flags.provider))
-    if (!known.contains(name))
-      return fail(Code::kInvalidArgument, "--provider {}: shm, tcp, verbs or auto", name);
+  FERRY_TRY(names_in(flags.provider, {"auto", "shm", "tcp", "verbs"}, "--provider"));
   if (!flags.stats.empty() && flags.stats != "1") FERRY_TRY(check_writable(flags.stats));
   if (!flags.secret_file.empty()) FERRY_TRY(bootstrap::Secret::from_file(flags.secret_file));
   return {};

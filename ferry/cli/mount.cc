@@ -29,8 +29,7 @@ Status run_mount(const MountFlags& flags) {
   if (program.empty())
     return fail(Code::kUnimplemented,
                 "there is no ferry-mount beside this program: apt install libfuse3-dev, if it is "
-                "not there, "
-                "and build again (cmake --build --preset release)");
+                "not there, and build again (cmake --build --preset release)");
   const auto patience = fmt::format("{}", flags.patience);
   execl(program.c_str(), program.c_str(), flags.scheduler.c_str(), flags.folder.c_str(),
         flags.provider.c_str(), flags.secret_file.c_str(), patience.c_str(), nullptr);
