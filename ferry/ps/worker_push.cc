@@ -212,7 +212,10 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
                               std::span<const std::byte> values, bool back, Deadline deadline) {
   const Posting posting(posting_);
   auto& to = tensors_[parameter];
-  const auto begun = attempt_;
+  // First values are of no attempt, and nobody else repeats them.
+  const auto anew = [this, operation, begun = attempt_] {
+    return operation == Operation::kPush && attempt_ != begun;
+  };
   const auto* memory = memory_of(values);
   std::uint32_t most = 0;
   const auto entry_of = [&](const PartLink& part) {
@@ -228,7 +231,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       continue;
     }
     FERRY_TRY(room_for(*part.link, operation, false, deadline));
-    if (attempt_ != begun) return {};
+    if (anew()) return {};
     auto entry = entry_of(part);
     entry.blocks = part.layout.blocks();
     entry.slot = Entry::kInPlace;
@@ -245,8 +248,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       const auto& part = to.parts[index];
       if (block >= part.layout.blocks() || in_place(part)) continue;
       FERRY_TRY(room_for(*part.link, operation, true, deadline));
-      // First values are of no attempt, and nobody else repeats them.
-      if (attempt_ != begun && operation == Operation::kPush) return {};
+      if (anew()) return {};
       auto entry = entry_of(part);
       entry.first = block;
       entry.blocks = 1;
