@@ -5,6 +5,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdlib>
 
 #include "ferry/base/log.h"
@@ -72,8 +73,12 @@ std::vector<std::string> shown_subcommands(CLI::App& app) {
 
 std::string sentence_of(const CLI::ParseError& error, CLI::App& app) {
   const auto names = shown_subcommands(app);
-  if (names.empty() || !app.get_subcommands().empty()) return error.what();
   const auto words = app.remaining();
+  if (names.empty() || !app.get_subcommands().empty()) {
+    const auto option =
+        std::find_if(words.begin(), words.end(), [](const auto& word) { return word[0] == '-'; });
+    return option == words.end() ? error.what() : fmt::format("unknown option '{}'", *option);
+  }
   if (words.empty()) return fmt::format("a subcommand is missing: {}", fmt::join(names, ", "));
   return fmt::format("unknown {} '{}'; {} {}", words[0][0] == '-' ? "option" : "subcommand",
                      words[0], words[0][0] == '-' ? "the subcommands are" : "it is one of",

@@ -34,6 +34,12 @@ Said say(std::vector<const char*> words) {
   return said;
 }
 
+TEST(CommandLine, NamesAnUnknownOption) {
+  const auto said = say({"doctor", "--providers", "shm"});
+  EXPECT_EQ(said.status, kCannotRun);
+  EXPECT_THAT(said.err, HasSubstr("unknown option '--providers'"));
+}
+
 TEST(CommandLine, HelpAndVersionSucceedOnStandardOutput) {
   for (const auto& words : std::vector<std::vector<const char*>>{
            {"--help"}, {"--version"}, {"doctor", "--help"}, {"bench", "transfer", "--help"}}) {

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "ferry/cli/doctor.h"
+#include "ferry/cli/grpc.h"
+#include "ferry/cli/mount.h"
 #include "ferry/cli/provider_check.h"
 #include "ferry/fabric/verbs/device_facts.h"
 
@@ -133,6 +135,20 @@ void examine_cuda(std::vector<Finding>& out) {
   ::dlclose(driver);
 }
 
+// What was built only where its libraries were there.
+void examine_programs(std::vector<Finding>& out) {
+  const auto look = [&out](const char* subject, const Result<std::string>& path) {
+    out.push_back({subject, path ? Level::kGood : Level::kNote,
+                   path ? *path : std::string("cannot be used here"),
+                   path ? std::string() : path.error().message()});
+  };
+  look("plug-in for gRPC", grpc_plugin_path());
+  auto files = mount_program();
+  if (files && ::access("/dev/fuse", R_OK | W_OK) != 0)
+    files = fail_errno(errno, "/dev/fuse cannot be opened");
+  look("models as files (FUSE)", files);
+}
+
 const char* name_of(Level level) {
   switch (level) {
     case Level::kGood:
@@ -154,6 +170,7 @@ std::vector<Finding> examine_host() {
   examine_limits(out);
   examine_kernel(out);
   examine_cuda(out);
+  examine_programs(out);
   return out;
 }
 

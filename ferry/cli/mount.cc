@@ -25,11 +25,7 @@ struct MountFlags {
 // Does not return if all is well.
 Status run_mount(const MountFlags& flags) {
   FERRY_TRY(peer_options(flags.secret_file, flags.patience));  // there is a secret
-  const auto program = program_beside(FERRY_TRY(running_program()), "ferry-mount");
-  if (program.empty())
-    return fail(Code::kUnimplemented,
-                "there is no ferry-mount beside this program: apt install libfuse3-dev, if it is "
-                "not there, and build again (cmake --build --preset release)");
+  const auto program = FERRY_TRY(mount_program());
   const auto patience = fmt::format("{}", flags.patience);
   execl(program.c_str(), program.c_str(), flags.scheduler.c_str(), flags.folder.c_str(),
         flags.provider.c_str(), flags.secret_file.c_str(), patience.c_str(), nullptr);
@@ -37,6 +33,15 @@ Status run_mount(const MountFlags& flags) {
 }
 
 }  // namespace
+
+Result<std::string> mount_program() {
+  auto program = program_beside(FERRY_TRY(running_program()), "ferry-mount");
+  if (program.empty())
+    return fail(Code::kUnimplemented,
+                "there is no ferry-mount beside this program: apt install libfuse3-dev, if it is "
+                "not there, and build again (cmake --build --preset release)");
+  return program;
+}
 
 void add_mount(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<MountFlags>();

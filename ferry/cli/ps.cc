@@ -65,13 +65,15 @@ Result<int> wait_for_end(Role& role) {
   for (;;) {
     const auto ended = role.wait(Deadline::after(milliseconds(200)));
     if (ended) return 0;
+    // First: who is interrupted with the scheduler finds it gone.
+    if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
     if (ended.error().code() != Code::kDeadlineExceeded)
       return tl::unexpected<Error>(ended.error());
-    if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
   }
 }
 
 Result<int> run_scheduler(const PsFlags& flags) {
+  const InterruptGuard guard;
   const auto job = FERRY_TRY(job_of(flags));
   const auto device = FERRY_TRY(device_of(flags));
   auto scheduler =
@@ -105,6 +107,7 @@ Result<int> run_server(const PsFlags& flags) {
   if (!flags.memory.empty()) options.memory_bytes = FERRY_TRY(parse_size(flags.memory));
   const auto patience = Nanos(static_cast<std::int64_t>(flags.patience * 1e9));
   auto server = FERRY_TRY(ps::Server::open(std::move(options), Deadline::after(patience)));
+  const InterruptGuard guard;  // before it has a place, a signal ends it at once
   if (!flags.quiet) fmt::print("server {} at {}\n", server.index(), server.endpoint());
   std::fflush(stdout);
   auto code = wait_for_end(server);
@@ -157,6 +160,7 @@ Result<int> run_local(const PsFlags& flags) {
   local.job.servers = servers;
   local.job.workers = workers;
   local.device.provider = flags.provider;
+  const InterruptGuard guard;
   auto outcome = run_ps_local(local);
   if (!outcome && outcome.error().code() == Code::kCancelled) return InterruptGuard::exit_code();
   const auto ended = FERRY_TRY(std::move(outcome));
@@ -184,7 +188,6 @@ Result<int> run_ps(const PsFlags& flags) {
                 "set, or use --local",
                 flags.role);
   if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
-  InterruptGuard guard;
   if (!flags.local.empty()) return run_local(flags);
   return flags.role == "server" ? run_server(flags) : run_scheduler(flags);
 }
@@ -254,7 +257,7 @@ void add_ps(CLI::App& app, int& exit_code) {
   command->add_option("--memory", flags->memory, "Most bytes that a server's tensors may take");
   command
       ->add_option("--patience", flags->patience,
-                   "Seconds to wait for an answer of the scheduler, which is started first")
+                   "Seconds to wait for the scheduler, and for a place in the job (server)")
       ->check(seconds_between(0.1, 86400))
       ->capture_default_str();
   command->add_flag("--quiet", flags->quiet, "Say nothing unless something fails");

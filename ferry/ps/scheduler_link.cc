@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 
 #include "ferry/base/log.h"
@@ -13,13 +14,26 @@ constexpr milliseconds kBetweenLooks{50};
 constexpr milliseconds kBetweenTries{100};
 constexpr std::chrono::seconds kOneTry{10};  // to connect, and to be heard
 
+// One that is started later than those who look for it is waited for.
+Result<std::unique_ptr<RpcClient>> first_client(fabric::Device& device, const std::string& endpoint,
+                                                Deadline deadline) {
+  for (bool said = false;;) {
+    auto client = RpcClient::connect(device, endpoint, deadline);
+    if (client || client.error().os_code() != ECONNREFUSED || deadline.left() <= kBetweenTries)
+      return client;
+    if (!std::exchange(said, true))
+      logger().warn("there is no scheduler at {} yet; it is waited for", endpoint);
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<SchedulerLink>> SchedulerLink::connect(fabric::Device& device,
                                                               std::string endpoint,
                                                               Deadline deadline) {
   std::unique_ptr<SchedulerLink> link(new SchedulerLink(std::move(endpoint)));
-  auto client = FERRY_TRY(RpcClient::connect(device, link->endpoint_, deadline));
+  auto client = FERRY_TRY(first_client(device, link->endpoint_, deadline));
   LockGuard<Mutex> guard(link->lock_);
   link->client_ = std::move(client);
   return link;
@@ -70,6 +84,16 @@ Result<Bytes> SchedulerLink::call(Ask what, const Bytes& body, Deadline deadline
       return tl::unexpected<Error>(asked.error());
     client = FERRY_TRY(client_but(client.get(), deadline));
   }
+}
+
+Result<Bytes> SchedulerLink::join(Ask as, const Bytes& body, Deadline deadline) {
+  auto answer = call(as, body, deadline);
+  if (answer || answer.error().code() != Code::kDeadlineExceeded) return answer;
+  const bool server = as == Ask::kJoinServer;
+  return fail(Code::kDeadlineExceeded, "the scheduler at {} had no place for this {} in time: {}",
+              endpoint_, server ? "server" : "worker",
+              server ? "the job has its servers, and none of them has gone"
+                     : "servers of the job are missing");
 }
 
 bool SchedulerLink::alive() {

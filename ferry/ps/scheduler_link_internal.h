@@ -16,11 +16,13 @@ namespace ferry::ps {
 // stay() and destruction.
 class SchedulerLink {
  public:
-  // The device outlives it.
+  // Waits for a scheduler that is not there yet. The device outlives it.
   static Result<std::unique_ptr<SchedulerLink>> connect(fabric::Device& device,
                                                         std::string endpoint, Deadline deadline);
   ~SchedulerLink();
 
+  // As call(); too late, it says what the job lacks.
+  Result<Bytes> join(Ask as, const Bytes& body, Deadline deadline);
   // Once joined: the question that says who this is to a scheduler that was started again, and what
   // it asks with.
   void stay(Ask back, const Bytes& who, const JobOptions& job, const fabric::Options& data);

@@ -38,7 +38,7 @@ Status Server::Core::join(Deadline deadline) {
   Bytes body;
   bootstrap::Encoder out(body);
   put(out, ServerPlace{control_->endpoint(), data_->endpoint(), options_.shards});
-  const auto answer = FERRY_TRY(scheduler_->call(Ask::kJoinServer, body, deadline));
+  const auto answer = FERRY_TRY(scheduler_->join(Ask::kJoinServer, body, deadline));
   bootstrap::Decoder in(answer);
   index_ = in.u32();
   first_shard_ = in.u32();

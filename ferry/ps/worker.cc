@@ -94,7 +94,7 @@ Status WorkerCore::join(Deadline deadline) {
   scheduler_ = FERRY_TRY(SchedulerLink::connect(*asking_, options_.scheduler, deadline));
   Bytes wish;
   bootstrap::Encoder(wish).u32(options_.rank.value_or(~0U));
-  const auto answer = FERRY_TRY(scheduler_->call(Ask::kJoinWorker, wish, deadline));
+  const auto answer = FERRY_TRY(scheduler_->join(Ask::kJoinWorker, wish, deadline));
   bootstrap::Decoder in(answer);
   const auto welcome = FERRY_TRY(get_welcome(in));
   FERRY_TRY(in.finish("the scheduler's welcome"));

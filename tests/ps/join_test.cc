@@ -174,6 +174,35 @@ TEST_P(JoinsAfter, AnEndThatIsNotAppliedYet) {
   other.join();
 }
 
+TEST(SchedulerThatIsLate, IsWaitedFor) {
+  auto device = device_options("shm");
+  {
+    const Scheduler first = must(Scheduler::open({{}, device}));
+    device.listen = first.endpoint();  // free again
+  }
+  std::optional<Server> server;
+  std::thread early([&] {
+    server.emplace(
+        must(Server::open({.scheduler = device.listen, .device = device_options("shm")}, soon())));
+  });
+  std::this_thread::sleep_for(300ms);
+  const auto late = must(Scheduler::open({{}, device}));
+  early.join();
+  ASSERT_TRUE(server);
+  EXPECT_EQ(late.stats().servers, 1U);
+}
+
+TEST(SchedulerThatIsAlone, SaysWhatIsMissing) {
+  const auto device = device_options("shm");
+  const auto scheduler = must(Scheduler::open({{}, device}));
+  const auto worker = Worker::open({.scheduler = scheduler.endpoint(), .device = device},
+                                   Deadline::after(500ms * kSlower));
+  ASSERT_FALSE(worker);
+  EXPECT_EQ(worker.error().code(), Code::kDeadlineExceeded);
+  EXPECT_NE(worker.error().message().find("servers of the job are missing"), std::string::npos)
+      << worker.error().message();
+}
+
 TEST(JoinOptions, ThatCannotBe) {
   EXPECT_EQ(code_of(Scheduler::open({{.workers = 2, .start_with = 3}, device_options("shm")})),
             Code::kOutOfRange);
