@@ -23,7 +23,8 @@ bool SpinBudget::check_clock() {
   }
   if (polite_) sched_yield();
   auto now = now_ns();
-  if (now - last_ > kOthersRan) {
+  crowded_ = now - last_ > kOthersRan;
+  if (crowded_) {
     start_ += now - last_;
     ++gave_way_;
   }

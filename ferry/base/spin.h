@@ -76,7 +76,7 @@ class SpinBudget {
   // True while it pays to spin once more; relaxes the core.
   bool spin_again() {
     cpu_relax();
-    if (++count_ % (costly_ ? kCheckCostly : kCheckEvery) != 0) return true;
+    if (++count_ % (costly_ || crowded_ ? kCheckCostly : kCheckEvery) != 0) return true;
     return check_clock();
   }
   void restart() { start_ = 0; }
@@ -88,6 +88,7 @@ class SpinBudget {
   std::int64_t budget_;
   bool polite_;
   bool costly_;
+  bool crowded_ = false;
   std::int64_t start_ = 0;
   std::int64_t last_ = 0;
   unsigned count_ = 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -7,6 +8,8 @@
 
 namespace ferry::ps {
 namespace {
+
+constexpr std::chrono::milliseconds kLookForDead{10};
 
 std::uint64_t bytes_of_row(const tensor::Spec& spec) {
   std::uint64_t bytes = tensor::size_of(spec.type);
@@ -98,10 +101,11 @@ void Part::drain() const {
 }
 
 // The one that has been out of use for longest. There is one beside the newest and the one that may
-// be leased; who only copies lets go soon, and who has died is taken off its seat.
+// be leased; who only copies lets go soon, and who has died is taken off its seat. Not only by word
+// of the scheduler: the thread that would hear it may be waiting for this one.
 std::uint32_t Part::free_plane(std::uint32_t block) {
   auto& state = blocks_[block];
-  for (;;) {
+  for (auto look = Deadline::after(kLookForDead);;) {
     std::uint32_t order[kPlanes];
     for (std::uint32_t plane = 0; plane < kPlanes; ++plane) order[plane] = plane;
     std::sort(order, order + kPlanes,
@@ -109,6 +113,9 @@ std::uint32_t Part::free_plane(std::uint32_t block) {
     for (const auto plane : order)
       if (plane != state.plane && take_plane(block, plane)) return plane;
     std::this_thread::yield();
+    if (!while_blocked_ || !look.expired()) continue;
+    while_blocked_();
+    look = Deadline::after(kLookForDead);
   }
 }
 

@@ -44,6 +44,8 @@ class Part {
   // The line of one worker.
   const fabric::Region& seats() const { return seats_; }
   void clear_seat(std::uint32_t rank) const;
+  // Called now and then while no plane can be written: takes the dead off their seats.
+  void while_blocked(std::function<void()> call) { while_blocked_ = std::move(call); }
 
   // Sends the newest version of a block to a worker. The plane stays as it is until it has left.
   void send_back(std::uint32_t block, fabric::Channel& channel, const fabric::RemoteAt& to);
@@ -130,6 +132,7 @@ class Part {
   std::vector<float> scratch2_;
   std::uint64_t epoch_ = 0;
   std::optional<std::uint64_t> came_after_;
+  std::function<void()> while_blocked_;
 };
 
 }  // namespace ferry::ps

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,6 +16,10 @@ namespace ferry::ps {
 
 // The device for control messages: tcp, little memory, the rest as for data.
 fabric::Options control_options(const fabric::Options& data);
+// How long a device is to wait for what others do in `span`.
+inline Nanos scaled(Nanos span, const fabric::Options& device) {
+  return std::chrono::duration_cast<Nanos>(span * device.patience);
+}
 
 // Asks one peer. Thread-safe: one question at a time.
 class RpcClient {

@@ -57,7 +57,7 @@ void Scheduler::Core::count() {
 Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Bytes& body) {
   if (server.client == nullptr)
     return fail(Code::kUnavailable, "the server at {} is not back yet", server.place.control);
-  return server.client->call(what, body, Deadline::after(kServerAnswers));
+  return server.client->call(what, body, Deadline::after(server_answers()));
 }
 
 Status Scheduler::Core::ask_servers(Ask what, const Bytes& body, Nanos patience) {
@@ -86,8 +86,9 @@ void Scheduler::Core::settle(std::uint32_t rank, bool counted) {
     const auto answer = ask_server(server, Ask::kFreeze, who);
     if (!answer) {
       logger().warn("server at {}: {}", server.place.control, answer.error().to_string());
-      // It may still hear the dead worker. Before the others go on, nobody listens to it any more.
-      if (job_.replicas > 1) server_gone(static_cast<std::uint32_t>(&server - servers_.data()));
+      // It may still hear the dead worker. Before the others go on, nobody listens to it any more;
+      // and nobody else has its blocks, if there is one copy.
+      server_gone(static_cast<std::uint32_t>(&server - servers_.data()));
       continue;
     }
     bootstrap::Decoder in(*answer);

@@ -96,8 +96,12 @@ Result<std::optional<Bytes>> Scheduler::Core::server_ready(std::uint64_t peer) {
     newcomer_ready_ = true;
     return std::optional<Bytes>(std::in_place);
   }
-  for (auto& server : servers_)
-    if (server.peer == peer) server.ready = true;
+  const auto found = std::find_if(servers_.begin(), servers_.end(), [&](const ServerAt& server) {
+    return server.peer == peer && server.alive;
+  });
+  if (found == servers_.end())
+    return fail(Code::kUnavailable, "this server has no place in the job any more");
+  found->ready = true;
   if (all_ready() && !placement_) {
     std::size_t shards = 0;
     for (const auto& server : servers_) shards += server.place.shards;
@@ -157,7 +161,7 @@ Result<Bytes> Scheduler::Core::welcome(std::uint64_t peer, std::uint32_t wanted)
 // thing at a time: servers that catch up must not see it.
 Result<std::optional<Bytes>> Scheduler::Core::enter(const RpcServer::Question& question) {
   const auto rank = FERRY_TRY(rank_of(question.peer));
-  if (coming_ && !workers_[rank].member) {
+  if (catches_up() && !workers_[rank].member) {
     entering_.push_back(question);
     return std::optional<Bytes>();
   }
@@ -278,7 +282,7 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
   Bytes wish;
   bootstrap::Encoder wanted(wish);
   put(wanted, info);
-  if (const auto made = ask_servers(Ask::kCreate, wish, kServerAnswers); !made) {
+  if (const auto made = ask_servers(Ask::kCreate, wish, server_answers()); !made) {
     drop(info);
     return tl::unexpected<Error>(made.error());
   }

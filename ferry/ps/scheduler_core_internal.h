@@ -70,8 +70,9 @@ class Scheduler::Core final : public RpcServer::Handler {
     std::uint32_t attempt = 0;
     std::uint64_t anew = 0;  // the step that is begun anew under it
   };
-  static constexpr std::chrono::seconds kServerAnswers{10};
   Core() = default;
+  // How long a server may take to answer.
+  Nanos server_answers() const { return scaled(std::chrono::seconds(10), options_.device); }
   Result<std::optional<Bytes>> join_server(const RpcServer::Question& question,
                                            bootstrap::Decoder& in);
   static Result<std::uint64_t> random_token();
@@ -82,6 +83,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void let_catch_up();
   void lose_newcomer();
   void give_way();
+  bool catches_up() const { return view_.coming != JobView::kNobody; }
   void settle_view();
   void let_enter();
   Result<std::optional<Bytes>> server_ready(std::uint64_t peer);

@@ -173,12 +173,13 @@ void SchedulerLink::come_back() {
 
 Result<std::shared_ptr<RpcClient>> SchedulerLink::try_back(Deadline deadline) {
   const std::shared_ptr<RpcClient> none;
+  const auto one_try = scaled(kOneTry, options_);
   // A device that knows nothing of the scheduler that was at this address before.
   auto opened = fabric::Device::open(options_);
   if (!opened) return none;
   const auto device = std::make_shared<fabric::Device>(*std::move(opened));
   auto connected =
-      RpcClient::connect(*device, endpoint_, std::min(deadline, Deadline::after(kOneTry)));
+      RpcClient::connect(*device, endpoint_, std::min(deadline, Deadline::after(one_try)));
   if (!connected) return none;
   std::shared_ptr<RpcClient> client(connected->release(), [device](RpcClient* done) {
     std::unique_ptr<RpcClient>(done).reset();
@@ -187,7 +188,7 @@ Result<std::shared_ptr<RpcClient>> SchedulerLink::try_back(Deadline deadline) {
     LockGuard<Mutex> guard(lock_);
     ++made_;  // before the scheduler turns to this one
   }
-  const auto asked = client->ask(back_, who_, Deadline::after(kOneTry));
+  const auto asked = client->ask(back_, who_, Deadline::after(one_try));
   if (!asked) return none;
   if (*asked) return client;
   logger().warn("the scheduler at {} does not take this one back: {}", endpoint_,

@@ -32,8 +32,8 @@ Result<std::optional<Bytes>> Scheduler::Core::join_server(const RpcServer::Quest
     return std::optional<Bytes>();
   }
   ServerAt server{.peer = question.peer, .place = place};
-  server.client = FERRY_TRY(
-      RpcClient::connect(*asking_, place.control, Deadline::after(std::chrono::seconds(10))));
+  server.client =
+      FERRY_TRY(RpcClient::connect(*asking_, place.control, Deadline::after(server_answers())));
   server.token = FERRY_TRY(random_token());
   servers_.push_back(std::move(server));
   count();
@@ -61,7 +61,7 @@ void Scheduler::Core::fill_place() {
   if (coming_ || standby_.empty() || view_.gone.empty() || failure_ || end_.is_set()) return;
   auto [question, place] = std::move(standby_.front());
   standby_.pop_front();
-  auto client = RpcClient::connect(*asking_, place.control, Deadline::after(kServerAnswers));
+  auto client = RpcClient::connect(*asking_, place.control, Deadline::after(server_answers()));
   if (!client) return control_->reply(question, tl::unexpected<Error>(client.error()));
   const auto token = random_token();
   if (!token) return control_->reply(question, tl::unexpected<Error>(token.error()));
@@ -79,7 +79,7 @@ void Scheduler::Core::fill_place() {
 // Everything goes on until a step that nobody can have ended: after it, shards copy themselves for
 // the newcomer, which has all the steps from then on.
 void Scheduler::Core::bring_up() {
-  const bool told = view_.coming == coming_;
+  const bool told = catches_up();
   const bool whole = std::all_of(tensors_.begin(), tensors_.end(),
                                  [](const auto& each) { return each.second.there; });
   if (!coming_ || told || !newcomer_ready_ || !whole || failure_) return;
@@ -142,13 +142,13 @@ void Scheduler::Core::lose_newcomer() {
   settle_view();
 }
 
-// A newcomer waits for a step. If there is nobody left to end one, it is in the way of those who
-// want to enter.
+// A newcomer that catches up waits for a step. If there is nobody left to end one, it is in the way
+// of those who want to enter.
 void Scheduler::Core::give_way() {
   const bool any = std::any_of(workers_.begin(), workers_.end(), [](const WorkerAt& worker) {
     return worker.member && worker.state != State::kOut;
   });
-  if (coming_ && !entering_.empty() && !any) server_gone(*coming_);
+  if (catches_up() && !entering_.empty() && !any) server_gone(view_.coming);
 }
 
 void Scheduler::Core::settle_view() {
@@ -161,7 +161,7 @@ void Scheduler::Core::settle_view() {
 // Never in the middle of something else: a server may be found to be gone while a worker is taken
 // out.
 void Scheduler::Core::let_enter() {
-  if (coming_ || failure_) return;
+  if (catches_up() || failure_) return;
   for (const auto& question : std::exchange(entering_, {})) {
     auto answer = enter(question);
     if (!answer)

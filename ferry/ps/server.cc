@@ -82,22 +82,40 @@ void Server::Core::accept_data() {
     auto channel = data_->accept(Deadline::after(std::chrono::milliseconds(100)));
     if (!channel) continue;
     LockGuard<Mutex> guard(lock_);
-    channels_.push_back(std::make_unique<fabric::Channel>(std::move(*channel)));
+    // Those of workers that are gone are known to nobody else, once their ranks have others.
+    std::erase_if(channels_,
+                  [](const auto& each) { return !each->alive() && each.use_count() == 1; });
+    channels_.push_back(std::make_shared<fabric::Channel>(std::move(*channel)));
     changed_.notify_all();
   }
 }
 
-Result<fabric::Channel*> Server::Core::channel_of(const fabric::DeviceId& device) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+Result<std::shared_ptr<fabric::Channel>> Server::Core::channel_of(const fabric::DeviceId& device) {
+  const auto deadline = Deadline::after(scaled(std::chrono::seconds(5), options_.device));
   LockGuard<Mutex> guard(lock_);
   for (;;) {
-    for (auto& channel : channels_)
-      if (channel->peer() == device && channel->alive()) return channel.get();
-    if (changed_.wait_until(lock_, deadline) == std::cv_status::timeout)
+    bool came = false;
+    for (auto& channel : channels_) {
+      if (channel->peer() != device) continue;
+      if (channel->alive()) return channel;
+      came = true;
+    }
+    if (came)
+      return fail(Code::kUnavailable, "the data channel of device {} has broken",
+                  device.to_string());
+    if (deadline.expired())
       return fail(Code::kFailedPrecondition,
                   "no data channel of device {} has come to {}; connect first", device.to_string(),
                   data_->endpoint());
+    (void)changed_.wait_for(lock_, deadline.left());
   }
+}
+
+// With copies, the job may go on without this server: then its connection ends.
+void Server::Core::heard_scheduler(std::uint64_t peer) {
+  if (job_.replicas == 1) return;
+  scheduler_peer_ = peer;
+  scheduler_made_ = scheduler_->made();
 }
 
 void Server::Core::gone(std::uint64_t peer) {

@@ -12,33 +12,36 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
   if (!joined_) return fail(Code::kUnavailable, "this server is still joining; try again");
   switch (question.what) {
     case Ask::kCreate:
+      heard_scheduler(question.peer);
       return FERRY_TRY(create(body));
     case Ask::kDrop:
       return FERRY_TRY(drop(body));
     case Ask::kKnown:
       return FERRY_TRY(drop_unknown(body));
     case Ask::kAttach:
-      return FERRY_TRY(attach(body));
+      return FERRY_TRY(attach(question.peer, body));
     case Ask::kOpen:
-      return FERRY_TRY(open_tensor(body));
+      return FERRY_TRY(open_tensor(question.peer, body));
     case Ask::kGrant:
-      return FERRY_TRY(map_memory(body));
+      return FERRY_TRY(map_memory(question.peer, body));
     case Ask::kSave:
       return FERRY_TRY(save(body));
     case Ask::kRestore:
       return FERRY_TRY(restore(body));
     case Ask::kLanding:
-      return FERRY_TRY(add_landing(body));
+      return FERRY_TRY(add_landing(question.peer, body));
     case Ask::kFreeze:
       return FERRY_TRY(freeze(body));
     case Ask::kSettle:
       return FERRY_TRY(settle(body));
     case Ask::kHold:
+      heard_scheduler(question.peer);
       return FERRY_TRY(hold(body));
     case Ask::kAdmit:
       return FERRY_TRY(admit(body));
     case Ask::kMoved:
-      return FERRY_TRY(move_on(question.peer, body));
+      heard_scheduler(question.peer);
+      return FERRY_TRY(move_on(body));
     case Ask::kImage:
       return FERRY_TRY(show_image(body));
     case Ask::kCatchUp:
@@ -54,6 +57,15 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
 Result<std::uint32_t> Server::Core::get_rank(bootstrap::Decoder& in) const {
   const auto rank = in.u32();
   if (rank >= job_.workers) return fail(Code::kOutOfRange, "worker {} of {}", rank, job_.workers);
+  return rank;
+}
+
+// A worker that ran out of time asks again on another connection, or its rank has another one: what
+// came late on the former connection must not undo that.
+Result<std::uint32_t> Server::Core::get_attached(std::uint64_t peer, bootstrap::Decoder& in) const {
+  const auto rank = FERRY_TRY(get_rank(in));
+  if (workers_[rank].asker != peer)
+    return fail(Code::kFailedPrecondition, "worker {} has not attached on this connection", rank);
   return rank;
 }
 
@@ -155,14 +167,18 @@ Result<Bytes> Server::Core::drop_unknown(bootstrap::Decoder& in) {
   return ended;
 }
 
-Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
+Result<Bytes> Server::Core::attach(std::uint64_t peer, bootstrap::Decoder& in) {
   const auto rank = FERRY_TRY(get_rank(in));
   fabric::DeviceId device;
   const auto id = in.raw(device.bytes.size());
   const auto words = FERRY_TRY(get_region(in));
   FERRY_TRY(in.finish("a worker that attaches"));
   std::copy(id.begin(), id.end(), reinterpret_cast<std::byte*>(device.bytes.data()));
-  auto* channel = FERRY_TRY(channel_of(device));
+  // Connections are numbered as they come.
+  if (peer < workers_[rank].asker)
+    return fail(Code::kFailedPrecondition, "worker {} has attached on a later connection", rank);
+  workers_[rank].asker = peer;
+  const auto channel = FERRY_TRY(channel_of(device));
   workers_[rank].channel = channel;
   ++workers_[rank].nonce;
   Bytes answer;
@@ -171,15 +187,15 @@ Result<Bytes> Server::Core::attach(bootstrap::Decoder& in) {
     auto& shard = *shards_[each];
     Result<ShardPlace> place;
     shard.run([&] {
-      place = shard.attach(rank, *channel, {words, std::uint64_t{each} * kWordsBytes});
+      place = shard.attach(rank, channel, {words, std::uint64_t{each} * kWordsBytes});
     });
     put(out, FERRY_TRY(std::move(place)));
   }
   return answer;
 }
 
-Result<Bytes> Server::Core::open_tensor(bootstrap::Decoder& in) {
-  const auto rank = FERRY_TRY(get_rank(in));
+Result<Bytes> Server::Core::open_tensor(std::uint64_t peer, bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_attached(peer, in));
   const auto id = in.u32();
   FERRY_TRY(in.finish("a tensor to be opened"));
   Bytes answer;
@@ -192,11 +208,11 @@ Result<Bytes> Server::Core::open_tensor(bootstrap::Decoder& in) {
   return answer;
 }
 
-Result<Bytes> Server::Core::map_memory(bootstrap::Decoder& in) {
-  const auto rank = FERRY_TRY(get_rank(in));
+Result<Bytes> Server::Core::map_memory(std::uint64_t peer, bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_attached(peer, in));
   const auto region = FERRY_TRY(get_region(in));
   FERRY_TRY(in.finish("memory of a worker"));
-  auto* channel = workers_[rank].channel;
+  const auto& channel = workers_[rank].channel;
   if (channel == nullptr)
     return fail(Code::kFailedPrecondition, "worker {} has not attached", rank);
   const auto mapped = channel->map(region);
@@ -207,8 +223,8 @@ Result<Bytes> Server::Core::map_memory(bootstrap::Decoder& in) {
   return answer;
 }
 
-Result<Bytes> Server::Core::add_landing(bootstrap::Decoder& in) {
-  const auto rank = FERRY_TRY(get_rank(in));
+Result<Bytes> Server::Core::add_landing(std::uint64_t peer, bootstrap::Decoder& in) {
+  const auto rank = FERRY_TRY(get_attached(peer, in));
   const auto id = in.u32();
   const auto region = FERRY_TRY(get_region(in));
   FERRY_TRY(in.finish("memory for a tensor"));
@@ -282,11 +298,9 @@ Result<Bytes> Server::Core::admit(bootstrap::Decoder& in) {
   return Bytes();
 }
 
-Result<Bytes> Server::Core::move_on(std::uint64_t peer, bootstrap::Decoder& in) {
+Result<Bytes> Server::Core::move_on(bootstrap::Decoder& in) {
   const auto view = FERRY_TRY(get_view(in, job_));
   FERRY_TRY(in.finish("the servers that are gone"));
-  scheduler_peer_ = peer;
-  scheduler_made_ = scheduler_->made();
   first_gone_ = view.is_gone(first_of(job_, index_));
   give_images(view);
   for (auto& shard : shards_) shard->run([&] { shard->move_on(view.number); });

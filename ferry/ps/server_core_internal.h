@@ -39,8 +39,9 @@ class Server::Core final : public RpcServer::Handler {
     fabric::RemoteRegion seats{};
   };
   struct WorkerAt {
-    fabric::Channel* channel = nullptr;
+    std::shared_ptr<fabric::Channel> channel;
     std::uint16_t nonce = 0;
+    std::uint64_t asker = 0;  // what its connection is to control_
   };
   Core() = default;
   // Which of shards_ has this shard of the job: its own ones, then those it has second copies of.
@@ -48,7 +49,8 @@ class Server::Core final : public RpcServer::Handler {
   Status join(Deadline deadline);
   void accept_data();
   void scheduler_gone(const Error& how);
-  Result<fabric::Channel*> channel_of(const fabric::DeviceId& device);
+  Result<std::shared_ptr<fabric::Channel>> channel_of(const fabric::DeviceId& device);
+  void heard_scheduler(std::uint64_t peer);
   Result<Bytes> create(bootstrap::Decoder& in);
   Status make(const TensorInfo& info);
   Status create_part(const TensorInfo& info, std::uint32_t run, std::vector<PartAt>& parts);
@@ -58,15 +60,15 @@ class Server::Core final : public RpcServer::Handler {
   Result<Bytes> drop_unknown(bootstrap::Decoder& in);
   Result<Bytes> save(bootstrap::Decoder& in);
   Result<Bytes> restore(bootstrap::Decoder& in);
-  Result<Bytes> attach(bootstrap::Decoder& in);
-  Result<Bytes> open_tensor(bootstrap::Decoder& in);
-  Result<Bytes> map_memory(bootstrap::Decoder& in);
-  Result<Bytes> add_landing(bootstrap::Decoder& in);
+  Result<Bytes> attach(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> open_tensor(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> map_memory(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> add_landing(std::uint64_t peer, bootstrap::Decoder& in);
   Result<Bytes> freeze(bootstrap::Decoder& in);
   Result<Bytes> settle(bootstrap::Decoder& in);
   Result<Bytes> hold(bootstrap::Decoder& in);
   Result<Bytes> admit(bootstrap::Decoder& in);
-  Result<Bytes> move_on(std::uint64_t peer, bootstrap::Decoder& in);
+  Result<Bytes> move_on(bootstrap::Decoder& in);
   void give_images(const JobView& view);
   Result<Bytes> show_image(bootstrap::Decoder& in);
   Result<Bytes> catch_up(bootstrap::Decoder& in);
@@ -74,6 +76,8 @@ class Server::Core final : public RpcServer::Handler {
   Status copy_shard(RpcClient& from, std::uint32_t number, Shard& shard);
   Result<Bytes> stop(bootstrap::Decoder& in);
   Result<std::uint32_t> get_rank(bootstrap::Decoder& in) const;
+  // The rank of a worker that has attached, and asks on the same connection.
+  Result<std::uint32_t> get_attached(std::uint64_t peer, bootstrap::Decoder& in) const;
 
   ServerOptions options_;
   JobOptions job_;
@@ -91,7 +95,7 @@ class Server::Core final : public RpcServer::Handler {
   JobEnd end_;
   Mutex lock_;
   std::condition_variable_any changed_;
-  std::vector<std::unique_ptr<fabric::Channel>> channels_ FERRY_GUARDED_BY(lock_);
+  std::vector<std::shared_ptr<fabric::Channel>> channels_ FERRY_GUARDED_BY(lock_);
   std::atomic<std::uint64_t> tensor_count_{0};
   std::atomic<bool> joined_{false};
   std::atomic<bool> stop_{false};

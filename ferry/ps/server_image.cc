@@ -80,7 +80,8 @@ Result<Bytes> Server::Core::catch_up(bootstrap::Decoder& in) {
 // Shards of the job from `shard` on, which are here from `local` on.
 Status Server::Core::copy_shards(const std::string& from, std::uint32_t shard,
                                  std::uint32_t local) {
-  const auto client = FERRY_TRY(RpcClient::connect(*asking_, from, Deadline::after(kPatience)));
+  const auto client = FERRY_TRY(
+      RpcClient::connect(*asking_, from, Deadline::after(scaled(kPatience, options_.device))));
   for (std::uint32_t each = 0; each < options_.shards; ++each)
     FERRY_TRY(copy_shard(*client, shard + each, *shards_[local + each]));
   return {};
@@ -90,7 +91,7 @@ Status Server::Core::copy_shard(RpcClient& from, std::uint32_t number, Shard& sh
   const auto ask = [&](std::uint32_t tensor, std::uint32_t section, std::uint64_t offset) {
     Bytes wish;
     bootstrap::Encoder(wish).u32(number).u32(tensor).u32(section).u64(offset);
-    return from.call(Ask::kImage, wish, Deadline::after(kPatience));
+    return from.call(Ask::kImage, wish, Deadline::after(scaled(kPatience, options_.device)));
   };
   auto answer = ask(0, 0, 0);
   while (!answer && answer.error().code() == Code::kNotFound) {

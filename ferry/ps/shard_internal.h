@@ -44,7 +44,7 @@ class Shard {
   void run(const std::function<void()>& command);
 
   // `words` is the worker's line for this shard.
-  Result<ShardPlace> attach(std::uint32_t rank, fabric::Channel& channel,
+  Result<ShardPlace> attach(std::uint32_t rank, std::shared_ptr<fabric::Channel> channel,
                             const fabric::RemoteAt& words);
   void add_memory(std::uint32_t rank, std::span<const std::byte> memory);
   // Where the worker wants what it asks to have sent back.
@@ -92,7 +92,7 @@ class Shard {
   };
   struct Link {
     std::uint32_t rank = 0;
-    fabric::Channel* channel = nullptr;
+    std::shared_ptr<fabric::Channel> channel;
     fabric::RemoteAt words{fabric::RemoteRegion{}};
     fabric::Region ring;
     fabric::Region own_slots;             // of one that came back
@@ -145,6 +145,7 @@ class Shard {
   void begin_anew(Anew anew);
   void move_clock();
   void take_image();
+  void clear_dead_seats() const;
   // Tells a worker what it would know if it had been there from the beginning.
   void greet(Link& link) const;
   void send_back(std::uint32_t part, std::uint32_t block);

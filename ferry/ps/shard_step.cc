@@ -7,21 +7,24 @@
 
 namespace ferry::ps {
 
-Result<ShardPlace> Shard::attach(std::uint32_t rank, fabric::Channel& channel,
+Result<ShardPlace> Shard::attach(std::uint32_t rank, std::shared_ptr<fabric::Channel> channel,
                                  const fabric::RemoteAt& words) {
   // One that has sent nothing yet may try again.
   if (links_[rank] != nullptr && !links_[rank]->frozen && links_[rank]->taken > 0)
     return fail(Code::kAlreadyExists, "worker {} has attached already", rank);
   auto link = std::make_unique<Link>();
   link->rank = rank;
-  link->channel = &channel;
+  link->channel = std::move(channel);
   link->words = words;
   link->ring = FERRY_TRY(device_.allocate(kRingEntries * kLine));
   ShardPlace place;
-  place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, channel));
+  place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, *link->channel));
   FERRY_TRY(give_slots(*link, place));
   if (!waiting_) greet(*link);
-  if (links_[rank] != nullptr) former_.push_back(std::move(links_[rank]));
+  if (links_[rank] != nullptr) {
+    links_[rank]->channel.reset();
+    former_.push_back(std::move(links_[rank]));
+  }
   links_[rank] = std::move(link);
   return place;
 }
@@ -58,7 +61,17 @@ void Shard::remove(std::uint32_t part) {
   parts_[part].reset();
 }
 
+// A worker that is only believed to be dead learns it when it lets go of what it has read.
+void Shard::clear_dead_seats() const {
+  for (const auto& link : links_) {
+    if (link == nullptr || link->channel->alive()) continue;
+    for (const auto& part : parts_)
+      if (part != nullptr) part->clear_seat(link->rank);
+  }
+}
+
 std::uint32_t Shard::add(std::unique_ptr<Part> part) {
+  part->while_blocked([this] { clear_dead_seats(); });
   parts_.push_back(std::move(part));
   return static_cast<std::uint32_t>(parts_.size() - 1);
 }

@@ -101,7 +101,8 @@ class Pulled {
 };
 
 // One worker of a training job. One thread at a time, but for kAsync: there pull_to() and version()
-// may run on one thread while another one pushes. Every call that waits has a deadline.
+// may run on one thread while another one pushes (with two replicas they take turns). Every call
+// that waits has a deadline.
 //
 // Gradients are the library's until their step was applied, which pull() or flush() of kSync says;
 // without steps in common, until flush().

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -131,6 +132,13 @@ class WorkerCore {
   Result<std::string> snapshot(const std::string& folder, Deadline deadline);
   Status leave(Deadline deadline);
   Status let_go(Parameter parameter, std::span<const Pulled::Lease> leases);
+
+  // Two threads may use a kAsync worker; where servers may be lost they take turns, since either
+  // finds it out for both.
+  std::unique_lock<Mutex> turn() {
+    const bool both = job_.replicas > 1 && job_.consistency == Consistency::kAsync;
+    return both ? std::unique_lock(turn_) : std::unique_lock<Mutex>();
+  }
 
   std::uint32_t rank() const { return rank_; }
   const JobOptions& job() const { return job_; }
@@ -293,8 +301,10 @@ class WorkerCore {
   Result<bool> fetch_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
   Result<bool> copy_rows(const PartLink& part, std::span<const RowAt> rows) const;
   Result<bool> read_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
+  Result<std::uint64_t> read_version(const PartLink& part, Deadline deadline) const;
   static std::uint32_t part_at(const TensorLink& tensor, std::uint64_t offset);
 
+  Mutex turn_;
   WorkerOptions options_;
   JobOptions job_;
   std::uint32_t rank_ = 0;

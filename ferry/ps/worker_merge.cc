@@ -66,9 +66,7 @@ Status WorkerCore::show_memory(const fabric::Region& region, std::size_t index) 
   return data_->publish(name_of_memory(index), grant);
 }
 
-Deadline WorkerCore::meeting() const {
-  return Deadline::after(std::chrono::duration_cast<Nanos>(kMeeting * options_.device.patience));
-}
+Deadline WorkerCore::meeting() const { return Deadline::after(scaled(kMeeting, options_.device)); }
 
 void WorkerCore::say(std::size_t word) {
   raise_word(merging_.block.data(), word, merging_.step);

@@ -261,6 +261,17 @@ Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadli
   return {};
 }
 
+Result<std::uint64_t> WorkerCore::version(Parameter parameter, Deadline deadline) {
+  auto& of = *FERRY_TRY(tensor(parameter));
+  std::uint64_t version = 0;
+  const auto get = [&](PartLink& part) -> Result<bool> {
+    version = FERRY_TRY(read_version(part, deadline));
+    return true;
+  };
+  FERRY_TRY(when_there(of, 0, deadline, get));
+  return version;
+}
+
 std::uint32_t WorkerCore::part_at(const TensorLink& tensor, std::uint64_t offset) {
   const auto& runs = tensor.info.runs;
   const auto after =

@@ -20,9 +20,7 @@ bool same_stamp(const Head& before, const Head& after) {
 
 }  // namespace
 
-Result<std::uint64_t> WorkerCore::version(Parameter parameter, Deadline deadline) {
-  const auto& of = *FERRY_TRY(tensor(parameter));
-  const auto& part = of.parts[shown(of, 0)];
+Result<std::uint64_t> WorkerCore::read_version(const PartLink& part, Deadline deadline) const {
   if (part.mapped != nullptr) return Head::version_of(load_word(part.mapped, part.layout.head(0)));
   Head head;
   auto reading = part.link->channel->read(bytes_of(head), {part.table, part.layout.head(0)},

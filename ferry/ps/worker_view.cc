@@ -101,8 +101,10 @@ bool WorkerCore::meet(const Newcomer& newcomer, Deadline deadline) {
   at.first_shard = old.first_shard;
   at.first_link = old.first_link;
   at.turn = newcomer.turn;
+  old.control.reset();  // one that was met in part is asked on a connection of its own
   if (old.channel) past_.push_back(std::move(old));
-  const auto met = introduce(newcomer, std::min(deadline, Deadline::after(kIntroduction)));
+  const auto limit = scaled(kIntroduction, options_.device);
+  const auto met = introduce(newcomer, std::min(deadline, Deadline::after(limit)));
   if (met) return true;
   logger().info("worker {} did not meet server {}: {}", rank_, newcomer.server,
                 met.error().message());

@@ -251,6 +251,7 @@ void MailCore::break_with(const Error& error) {
   for (auto* out : announced_) {
     if (out == nullptr) continue;
     off_wire(*out);
+    out->lost = true;
     end(*out, error);
   }
   using State = MailParcel::State;

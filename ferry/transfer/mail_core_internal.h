@@ -33,6 +33,7 @@ struct MailOutgoing {
   std::uint64_t cost = 0;  // of the bytes that may be kept for sends
   bool queued = false;
   bool on_wire = false;            // announced, and the peer may look at its memory
+  bool lost = false;               // it was, when the mailbox broke: the peer may still do so
   bool ending = false;             // its regions are being let go of, then it has ended
   bool held = false;               // by a handle
   std::atomic<bool> ended{false};  // for the handle

@@ -56,10 +56,9 @@ Result<std::optional<BufferPool::Buffer>> MailCore::allocate(std::uint64_t bytes
   {
     MailGuard guard(*this);
     progress_locked();  // what the peer has let go of meanwhile can be used again
-    if (!has_room(given_bytes_, bytes)) {
-      if (broken_) return tl::unexpected<Error>(*broken_);
-      return std::optional<BufferPool::Buffer>();
-    }
+    // Also since the peer may still look at what was given back when the mailbox broke.
+    if (broken_) return tl::unexpected<Error>(*broken_);
+    if (!has_room(given_bytes_, bytes)) return std::optional<BufferPool::Buffer>();
     given_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   auto buffer = share_new(bytes, nullptr);

@@ -28,6 +28,7 @@ MailOutgoing* MailCore::new_outgoing(MailParts parts, std::uint64_t bytes, Deadl
   kept_bytes_.fetch_add(cost, std::memory_order_relaxed);
   out->deadline = deadline;
   out->large = false;
+  out->lost = false;
   out->error.reset();
   out->ending = false;
   out->held = true;
@@ -172,7 +173,7 @@ void MailCore::recycle_if_over(MailOutgoing& out) {
   if (out.on_wire || !out.ended.load(std::memory_order_relaxed)) return;
   for (auto index : out.buffers) unshare(index);
   out.buffers.clear();
-  for (auto index : out.room_buffers) room_.shared().unshare(index);
+  for (auto index : out.room_buffers) room_.shared().unshare(index, out.lost);
   out.room_buffers.clear();
   auto cost = std::exchange(out.cost, 0);
   kept_bytes_.fetch_sub(cost, std::memory_order_relaxed);

@@ -23,11 +23,13 @@ Result<std::optional<RoomCore::Buffer>> RoomCore::take(MailCore& who, std::uint6
     auto taken = take_memory(bytes);
     if (!taken || *taken) {  // also one that is refused makes way
       if (!line_.empty()) line_.pop_front();
+      crowded_ = !line_.empty();
       call_next();
       return taken;
     }
   }
   if (!in_line(who)) line_.push_back(&who);
+  crowded_ = true;
   return std::optional<Buffer>();
 }
 
@@ -113,6 +115,7 @@ void RoomCore::call_next() {
 void RoomCore::leave_line(MailCore& who) {
   LockGuard<Mutex> guard(memory_lock_);
   std::erase(line_, &who);
+  crowded_ = !line_.empty();
   call_next();
 }
 

@@ -36,6 +36,7 @@ class RoomCore {
   // The mailbox asks no more for now.
   void leave_line(MailCore& who);
   std::uint64_t in_use() const;
+  bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
 
   void join(MailCore& who);
   // No progress_others() is in the mailbox afterwards.
@@ -91,6 +92,7 @@ class RoomCore {
   std::uint64_t busy_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;
   std::uint64_t idle_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;
   std::deque<MailCore*> line_ FERRY_GUARDED_BY(memory_lock_);
+  std::atomic<bool> crowded_{false};  // it is not empty
 
   SpinLock list_lock_;
   std::vector<MailCore*> boxes_ FERRY_GUARDED_BY(list_lock_);

@@ -31,6 +31,7 @@ void RoomBuffer::reset() {
 }
 
 std::uint64_t MailRoom::bytes_in_use() const { return core_->in_use(); }
+bool MailRoom::crowded() const { return core_->crowded(); }
 
 Result<std::size_t> MailRoom::wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
                                        fabric::WaitMode mode) {

@@ -221,6 +221,8 @@ class MailRoom {
   Result<RoomBuffer> allocate(std::uint64_t bytes);
   // Bytes of receive buffers that messages lie in now.
   std::uint64_t bytes_in_use() const;
+  // Whether a message waits for such memory. Lock-free.
+  bool crowded() const;
 
  private:
   friend class Mailbox;

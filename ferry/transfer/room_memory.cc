@@ -3,35 +3,27 @@
 namespace ferry::transfer {
 
 Result<BufferPool::Buffer> RoomMemory::take(std::uint64_t bytes) {
-  {
-    LockGuard<SpinLock> guard(lock_);
-    if (given_ + bytes > most_)
-      return fail(
-          Code::kResourceExhausted,
-          "{} bytes for messages to any peer are in use; {} more would be over the limit of {}",
-          given_, bytes, most_);
-    given_ += bytes;
-  }
-  auto buffer = pool_.take(bytes);
+  const auto buffer = FERRY_TRY(pool_.take(bytes));
   LockGuard<SpinLock> guard(lock_);
-  if (!buffer) {
-    given_ -= bytes;
-    return buffer;
-  }
-  if (entries_.size() <= buffer->index) entries_.resize(buffer->index + 1);
-  entries_[buffer->index] = {*buffer, 1, bytes};
-  by_begin_[buffer->bytes.data()] = buffer->index;
+  if (entries_.size() <= buffer.index) entries_.resize(buffer.index + 1);
+  entries_[buffer.index] = {buffer, 1};
+  by_begin_[buffer.bytes.data()] = buffer.index;
   return buffer;
 }
 
-void RoomMemory::unshare(std::size_t index) {
+void RoomMemory::unshare(std::size_t index, bool lost) {
   {
     LockGuard<SpinLock> guard(lock_);
     auto& entry = entries_[index];
+    entry.lost = entry.lost || lost;
     if (--entry.shares != 0) return;
-    given_ -= std::exchange(entry.given, 0);
+    lost = entry.lost;
+    if (lost) by_begin_.erase(entry.buffer.bytes.data());
   }
-  pool_.give(index);
+  if (lost)
+    pool_.discard(index);
+  else
+    pool_.give(index);
 }
 
 std::optional<RoomMemory::Found> RoomMemory::find(std::span<const std::byte> bytes) {

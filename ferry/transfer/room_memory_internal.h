@@ -13,12 +13,13 @@ namespace ferry::transfer {
 // every send have let go of it. Thread-safe; its lock comes after all others of the room.
 class RoomMemory {
  public:
-  RoomMemory(fabric::Device& device, std::uint64_t most)
-      : pool_(device, nullptr, true), most_(most) {}
+  // Of `most` bytes together, in use or not.
+  RoomMemory(fabric::Device& device, std::uint64_t most) : pool_(device, most) {}
 
   // With one share, the caller's.
   Result<BufferPool::Buffer> take(std::uint64_t bytes);
-  void unshare(std::size_t index);
+  // `lost`: a peer that is cut off may still look at it; it is not used again.
+  void unshare(std::size_t index, bool lost = false);
 
   struct Found {
     std::size_t index = 0;
@@ -34,16 +35,14 @@ class RoomMemory {
   struct Entry {
     BufferPool::Buffer buffer;
     std::uint32_t shares = 0;
-    std::uint64_t given = 0;
+    bool lost = false;
   };
   std::optional<Found> find_locked(std::span<const std::byte> bytes) FERRY_REQUIRES(lock_);
 
   BufferPool pool_;
-  const std::uint64_t most_;
   SpinLock lock_;
   std::vector<Entry> entries_ FERRY_GUARDED_BY(lock_);  // by index in the pool
   std::map<const std::byte*, std::size_t> by_begin_ FERRY_GUARDED_BY(lock_);
-  std::uint64_t given_ FERRY_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace ferry::transfer

@@ -81,6 +81,35 @@ TEST_F(MailClosing, AMessageInUseStaysAsItIs) {
   must(message.release());
 }
 
+// What the receiver holds where the sender built it is not built upon anew, whatever the sender
+// closes.
+class MailClosingInPlace : public MailTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(Of, MailClosingInPlace, ::testing::Bool(), [](const auto& each) {
+  return std::string(each.param ? "MailboxAndChannel" : "Mailbox");
+});
+
+TEST_P(MailClosingInPlace, AMessageStaysAsItIs) {
+  open();
+  open_mail();
+  Message message;
+  {
+    auto buffer = must(room_a().allocate(kMiB));
+    stamp(buffer.bytes(), 1);
+    auto sending = at_a().send(buffer.bytes(), soon());
+    message = must(at_b().receive(soon()));
+    must(sending.wait());
+  }
+  mail().a.reset();
+  if (GetParam()) ab().close();
+  for (int i = 0; i < 4; ++i) {
+    auto other = must(room_a().allocate(kMiB));
+    stamp(other.bytes(), 2);
+    std::this_thread::sleep_for(20ms);
+  }
+  expect_stamped(message, kMiB, 1);
+  (void)message.release();
+}
+
 TEST_F(MailClosing, TheChannelCarriesAnotherMailboxAfterwards) {
   open();
   for (std::uint64_t i = 0; i < 5; ++i) {

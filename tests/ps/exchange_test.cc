@@ -137,6 +137,26 @@ TEST_P(Exchanges, StalenessCountsVersionsOfOthers) {
   EXPECT_EQ(code_of(exchange.close(soon())), Code::kFailedPrecondition);
 }
 
+// Both threads find out that a server is gone, and go on with the second copies.
+TEST_P(Exchanges, AServerThatIsGoneHasLeftCopies) {
+  auto options = kFree;
+  options.replicas = 2;
+  Job job(GetParam(), options);
+  auto worker = job.worker();
+  const auto model = make_model(worker);
+  auto exchange = must(Exchange::open(std::move(worker), model, {}, soon()));
+  for (int step = 0; step < 200; ++step) {
+    if (step == 50) job.kill(0);
+    write_ones(exchange.buffers());
+    must(exchange.end_step(soon()));
+  }
+  worker = must(exchange.close(soon()));
+  EXPECT_EQ(worker.stats().servers_gone, 1U);
+  for (const auto parameter : model)
+    EXPECT_EQ(floats(must(worker.pull(parameter, soon())), 5000), std::vector<float>(5000, 200));
+  must(worker.leave(soon()));
+}
+
 TEST_P(Exchanges, AServerThatIsGoneEndsTheExchange) {
   auto job = std::make_unique<Job>(GetParam(), kFree);
   auto worker = job->worker();

@@ -197,6 +197,61 @@ TEST_P(Spares, ThatDieAreReplacedToo) {
   must(job.scheduler().wait(soon()));
 }
 
+// A worker that runs out of time in the middle of the introduction meets it the next time.
+TEST_P(Spares, AreMetByTheImpatient) {
+  Job job(GetParam().provider, options(1), GetParam().shards);
+  auto worker = job.worker();
+  const auto w = must(worker.init("w", f32({kValues}), {}, {UpdateKind::kSum}, soon()));
+  const std::vector<float> ones(kValues, 1.0F);
+  float steps = 0;
+  auto coming = spare(job);
+  job.kill(0);
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
+  Nanos patience = 100us;
+  const auto impatiently = [&](const std::function<Status(Deadline)>& call) {
+    for (auto done = call(Deadline::after(patience)); !done;
+         done = call(Deadline::after(patience += patience / 32)))
+      ASSERT_EQ(code_of(done), Code::kDeadlineExceeded) << done.error().message();
+  };
+  for (const auto limit = soon(); job.scheduler().stats().servers_gone > 0 && !limit.expired();) {
+    impatiently([&](Deadline deadline) { return worker.push(w, raw(ones), deadline); });
+    must(worker.end_step(soon()));
+    impatiently([&](Deadline deadline) { return worker.flush(deadline); });
+    ++steps;
+  }
+  auto server = must(coming.get());
+  EXPECT_EQ(job.scheduler().stats().servers_gone, 0U);
+  job.kill(1);
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
+  EXPECT_EQ(floats(must(worker.pull(w, soon())), kValues), std::vector<float>(kValues, steps));
+}
+
+// One that cannot have the tensors of the job is told so, and another one may come.
+TEST(SparesOf, JobsThatAreTooLarge) {
+  Job job("shm", {.servers = 2, .block_bytes = 4096, .pool_blocks = 16, .replicas = 2});
+  auto worker = job.worker();
+  const auto w = must(worker.init("w", f32({1 << 21}), {}, {UpdateKind::kSum}, soon()));
+  const std::vector<float> ones(1 << 21, 1.0F);
+  ServerOptions options{.scheduler = job.scheduler().endpoint(),
+                        .device = device_options("shm"),
+                        .memory_bytes = 4 << 20};
+  auto small = std::async(std::launch::async, [options] { return Server::open(options, soon()); });
+  job.kill(0);
+  auto server = small.get();
+  EXPECT_EQ(server ? code_of(server->wait(soon())) : code_of(server), Code::kUnavailable);
+  options.memory_bytes = 0;
+  auto large = std::async(std::launch::async, [options] { return Server::open(options, soon()); });
+  ASSERT_TRUE(until([&] { return job.scheduler().stats().servers_gone == 1; }));
+  float steps = 0;
+  for (const auto limit = soon(); job.scheduler().stats().servers_gone > 0 && !limit.expired();
+       ++steps)
+    must(push_steps(worker, w, ones));
+  const auto other = must(large.get());
+  EXPECT_EQ(job.scheduler().stats().servers_gone, 0U);
+  EXPECT_EQ(floats(must(worker.pull(w, soon())), ones.size()),
+            std::vector<float>(ones.size(), steps));
+}
+
 TEST(SparesOf, JobsThatHaveNone) {
   Job job("shm", {.servers = 2, .consistency = Consistency::kAsync, .replicas = 2});
   const ServerOptions options{.scheduler = job.scheduler().endpoint(),

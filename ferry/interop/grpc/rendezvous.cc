@@ -41,20 +41,20 @@ class GrpcSendEnd final : public runtime::SendEnd {
     return std::optional<tensor::Tensor>();
   }
   Result<bool> start(const tensor::Tensor& tensor, std::uint64_t step) override {
-    released_.store(false, std::memory_order_relaxed);
-    service_.shelf().put({crossing_, step}, tensor, &released_);
+    released_->store(false, std::memory_order_relaxed);
+    service_.shelf().put({crossing_, step}, tensor, released_);
     ++stats_.tensors;
     stats_.bytes += tensor.bytes().size();
     return true;
   }
-  Result<bool> finished() override { return released_.load(std::memory_order_acquire); }
-  bool stirs() const override { return released_.load(std::memory_order_relaxed); }
+  Result<bool> finished() override { return released_->load(std::memory_order_acquire); }
+  bool stirs() const override { return released_->load(std::memory_order_relaxed); }
   runtime::CrossingStats stats() const override { return stats_; }
 
  private:
   GrpcService& service_;
   const std::uint32_t crossing_;
-  std::atomic<bool> released_{true};
+  const std::shared_ptr<std::atomic<bool>> released_ = std::make_shared<std::atomic<bool>>(true);
   runtime::CrossingStats stats_;
 };
 

@@ -12,7 +12,7 @@ constexpr std::size_t kKeyBytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
 // What a slice over a tensor's memory keeps: the tensor, and where to say that it is through.
 struct Lent {
   tensor::Tensor tensor;
-  std::atomic<bool>* released;
+  std::shared_ptr<std::atomic<bool>> released;
 };
 
 }  // namespace
@@ -35,9 +35,10 @@ Result<GrpcKey> key_in(const grpc::ByteBuffer& request) {
   return key;
 }
 
-grpc::ByteBuffer response_with(const tensor::Tensor& tensor, std::atomic<bool>* released) {
+grpc::ByteBuffer response_with(const tensor::Tensor& tensor,
+                               std::shared_ptr<std::atomic<bool>> released) {
   const auto descriptor = tensor::to_wire(tensor.spec());
-  auto* lent = new Lent{tensor, released};
+  auto* lent = new Lent{tensor, std::move(released)};
   const std::array slices = {grpc::Slice(descriptor.data(), descriptor.size()),
                              grpc::Slice(
                                  tensor.data(), tensor.bytes().size(),
@@ -80,8 +81,9 @@ void GrpcShelf::ask(GrpcKey key, Respond respond) {
   respond(response);
 }
 
-void GrpcShelf::put(GrpcKey key, const tensor::Tensor& tensor, std::atomic<bool>* released) {
-  auto response = response_with(tensor, released);
+void GrpcShelf::put(GrpcKey key, const tensor::Tensor& tensor,
+                    std::shared_ptr<std::atomic<bool>> released) {
+  auto response = response_with(tensor, std::move(released));
   Respond respond;
   {
     const std::lock_guard hold(mutex_);

@@ -35,8 +35,10 @@ struct GrpcKey {
 };
 grpc::ByteBuffer request_for(GrpcKey key);
 Result<GrpcKey> key_in(const grpc::ByteBuffer& request);
-// The tensor's descriptor, and its memory as it is; `released` is set when gRPC needs it no more.
-grpc::ByteBuffer response_with(const tensor::Tensor& tensor, std::atomic<bool>* released);
+// The tensor's descriptor, and its memory as it is; `released` is set when gRPC needs it no more,
+// which may be long after everything else here is gone.
+grpc::ByteBuffer response_with(const tensor::Tensor& tensor,
+                               std::shared_ptr<std::atomic<bool>> released);
 
 // Tells whoever waits that something has happened.
 class GrpcBell {
@@ -55,7 +57,7 @@ class GrpcShelf {
   // `respond` is called once, with the tensor's bytes.
   using Respond = std::function<void(const grpc::ByteBuffer&)>;
   void ask(GrpcKey key, Respond respond);
-  void put(GrpcKey key, const tensor::Tensor& tensor, std::atomic<bool>* released);
+  void put(GrpcKey key, const tensor::Tensor& tensor, std::shared_ptr<std::atomic<bool>> released);
 
  private:
   std::mutex mutex_;

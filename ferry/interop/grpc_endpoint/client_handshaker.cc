@@ -56,7 +56,8 @@ class ClientHandshaker final : public grpc_core::Handshaker {
                    grpc_core::HandshakerArgs* args) override {
     from_grpc(this);
     auto server = wanted(*args);
-    if (!server) {
+    auto& hub = Hub::get();
+    if (!server || !hub.attach()) {
       finish_handshake(done, absl::OkStatus());
       return;
     }
@@ -65,8 +66,6 @@ class ClientHandshaker final : public grpc_core::Handshaker {
       done_ = done;
       args_ = args;
     }
-    auto& hub = Hub::get();
-    hub.attach();
     hub.watch(interested_, true);
     ref();
     hub.aside([this, &hub, server = *std::move(server)] {

@@ -47,7 +47,7 @@ grpc_endpoint* FerryEndpoint::make(std::shared_ptr<Link> link, std::shared_ptr<W
   std::shared_ptr<FerryEndpoint> made(
       new FerryEndpoint(std::move(link), std::move(wire), under, std::move(names)));
   made->grpcs_ = made;
-  Hub::get().attach();
+  (void)Hub::get().attach();  // the handshake is attached, and so this cannot fail
   Hub::get().add(made);
   made->wire_->listen([weak = made->weak_from_this()](bool stray) {
     if (auto self = weak.lock()) self->wire_down(stray);
@@ -132,7 +132,7 @@ bool FerryEndpoint::pump() {
 void FerryEndpoint::look_again() {
   constexpr int kMostTurns = 4;
   for (int turn = 0; turn < kMostTurns && has_news(); ++turn) go_on();
-  if (has_news()) Hub::get().nudge();
+  if (has_news() || Hub::get().crowded()) Hub::get().nudge();
 }
 
 void FerryEndpoint::go_on() {

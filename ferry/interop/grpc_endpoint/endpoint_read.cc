@@ -26,7 +26,8 @@ struct Lent {
     lent->link->take_back(lent->message.bytes());
     const auto link = lent->link;
     delete lent;
-    if (link->mailbox().eventful()) Hub::get().nudge();  // seen by this thread, perhaps
+    // Seen by this thread, perhaps; or others may go on.
+    if (link->mailbox().eventful() || Hub::get().crowded()) Hub::get().nudge();
   }
 };
 

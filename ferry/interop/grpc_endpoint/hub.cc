@@ -36,12 +36,12 @@ fabric::Options device_options(const PluginOptions& options, const SecretSource&
 
 // An epoll of its own around the device's descriptor: gRPC closes what it watches, and an epoll
 // that has seen a duplicate knows it for as long as the original is open.
-int wrap_descriptor(int descriptor) {
-  const int wrapper = ::epoll_create1(EPOLL_CLOEXEC);
+Result<Fd> wrap_descriptor(int descriptor) {
+  Fd wrapper(::epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
-  if (wrapper < 0 || ::epoll_ctl(wrapper, EPOLL_CTL_ADD, descriptor, &event) != 0)
-    logger().error("gRPC's threads cannot be woken: {}", text_of_errno(errno));
+  if (!wrapper || ::epoll_ctl(wrapper.get(), EPOLL_CTL_ADD, descriptor, &event) != 0)
+    return fail_errno(errno, "making a descriptor that wakes gRPC's threads");
   return wrapper;
 }
 
@@ -87,12 +87,16 @@ void Hub::disown() {
   armed_ = false;
 }
 
-void Hub::attach() {
+Status Hub::attach() {
   LockGuard<Mutex> guard(bell_lock_);
-  if (attached_++ != 0) return;
+  if (attached_ != 0) {
+    ++attached_;
+    return {};
+  }
+  const int descriptor = FERRY_TRY(wrap_descriptor(*device_->wait_descriptor())).release();
+  ++attached_;
   bell_ = new Doorbell;  // deleted when gRPC has told that it is shut down
   bell_->hub = this;
-  const int descriptor = wrap_descriptor(*device_->wait_descriptor());
   our_descriptor_.store(descriptor);
   bell_->fd = grpc_fd_create(descriptor, "tensorferry", false);
   our_descriptor_.store(-1);
@@ -102,6 +106,7 @@ void Hub::attach() {
   belled_.store(true, std::memory_order_seq_cst);
   grpc_fd_notify_on_read(bell_->fd, &bell_->rung);
   grpc_fd_set_readable(bell_->fd);  // looks around, and arms if nobody else does
+  return {};
 }
 
 // What was posted and not run yet may want the caller's locks: it is run when gRPC has told that
@@ -268,13 +273,14 @@ void Hub::undertake() {
       }
       dead.swap(graves_);
       for (const auto* link : dead) {
-        reports_.push_back(link->report());
+        if (!PluginOptions::get().stats.empty()) reports_.push_back(link->report());
         past_ += link->traffic();
         links_.erase(link);
       }
     }
     if (ring) device_->wake_waiters();
     for (auto* link : dead) delete link;
+    if (!dead.empty() && room_->crowded()) nudge();
   }
 }
 

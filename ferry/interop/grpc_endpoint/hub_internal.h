@@ -57,8 +57,9 @@ class Hub {
   // After fork(): the child has none of the threads.
   void disown();
 
-  // While somebody is attached, gRPC's threads are woken by the device. In an ExecCtx.
-  void attach();
+  // While somebody is attached, gRPC's threads are woken by the device. In an ExecCtx. Fails only
+  // for the first.
+  Status attach();
   void detach();
   // What is woken: to be added to pollsets. While attached.
   void watch(grpc_pollset* pollset);
@@ -72,6 +73,8 @@ class Hub {
   void post(std::function<void()> task);
   // There is news that no peer will ring for: if somebody sleeps, it looks once more.
   void nudge();
+  // Another connection may wait for memory that was just given back.
+  bool crowded() const { return room_->crowded(); }
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
   // An endpoint has lost its connection and waits for what is still on its way.
@@ -95,7 +98,7 @@ class Hub {
 
   // A descriptor was added to an epoll: if it is ours, the epoll is gRPC's.
   void note_epoll(int epoll, int fd) {
-    if (fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
+    if (fd >= 0 && fd == our_descriptor_.load(std::memory_order_relaxed)) grpc_epoll_.store(epoll);
   }
   // For every thread that is about to wait in epoll_wait(), which `wait` is. If it is gRPC's: looks
   // for a while, then says that it sleeps, so that peers ring. What comes by the device it

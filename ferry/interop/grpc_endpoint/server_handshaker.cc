@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -158,10 +159,11 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     if (attached_) leave_hub();
   }
 
-  void join_hub() FERRY_REQUIRES(lock_) {
+  Status join_hub() FERRY_REQUIRES(lock_) {
+    FERRY_TRY(Hub::get().attach());
     attached_ = true;
-    Hub::get().attach();
     Hub::get().watch(interested_, true);
+    return {};
   }
   void leave_hub() FERRY_REQUIRES(lock_) {
     attached_ = false;
@@ -197,7 +199,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     auto& hub = Hub::get();
     FERRY_TRY(hub.open(reached_at(grpc_endpoint_get_fd(args_->endpoint))));
     FERRY_TRY(bootstrap::random_bytes(token_));
-    join_hub();
+    FERRY_TRY(join_hub());
     bootstrap::Hello mine;
     mine.purpose = bootstrap::Purpose::kGuest;
     mine.blob = hub.expect(token_, [self = share()](std::shared_ptr<Link> link) {
@@ -257,7 +259,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
       complete();
       return;
     }
-    wire_ = watch_wire();
+    if (!watch_wire()) return;
     grpc_pollset_set_add_fd(interested_, wire_->descriptor());
     wire_->listen([self = share()](bool) {
       Hub::get().post([self] {
@@ -268,8 +270,15 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     });
   }
 
-  std::shared_ptr<Wire> watch_wire() FERRY_REQUIRES(lock_) {
-    return Wire::watch(Fd(::dup(grpc_endpoint_get_fd(args_->endpoint))));
+  // False: there is no descriptor for it, and the handshake has failed.
+  bool watch_wire() FERRY_REQUIRES(lock_) {
+    Fd socket(::fcntl(grpc_endpoint_get_fd(args_->endpoint), F_DUPFD_CLOEXEC, 0));
+    if (!socket) {
+      fail_handshake(absl::UnavailableError("no descriptor is left: " + text_of_errno(errno)));
+      return false;
+    }
+    wire_ = Wire::watch(std::move(socket));
+    return true;
   }
 
   void link_arrived(const std::shared_ptr<Link>& link) {
@@ -289,7 +298,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     FerryEndpoint::Names names{peer_text(),
                                std::string(grpc_endpoint_get_local_address(args_->endpoint))};
     if (wire_ == nullptr) {
-      wire_ = watch_wire();
+      if (!watch_wire()) return;
     } else {
       grpc_pollset_set_del_fd(interested_, wire_->descriptor());
     }

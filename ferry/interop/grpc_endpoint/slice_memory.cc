@@ -19,6 +19,19 @@ void drop_buffer(void* buffer) {
   delete static_cast<transfer::RoomBuffer*>(buffer);
 }
 
+using Malloc = grpc_slice (*)(size_t);
+
+// gRPC's own. A program may have loaded gRPC where only those see it who ask for it by name; it
+// calls the function that replaces this one all the same.
+Malloc find_malloc() {
+  constexpr const char* kName = "grpc_slice_malloc";
+  void* found = ::dlsym(RTLD_NEXT, kName);
+  if (found != nullptr) return reinterpret_cast<Malloc>(found);
+  void* grpc = ::dlopen("libgrpc.so.29", RTLD_LAZY | RTLD_NOLOAD);
+  if (grpc != nullptr) found = ::dlsym(grpc, kName);  // without a handle it would be our own
+  return reinterpret_cast<Malloc>(found);
+}
+
 }  // namespace
 
 std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
@@ -39,8 +52,7 @@ std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
 
 extern "C" __attribute__((visibility("default"))) grpc_slice grpc_slice_malloc(size_t length) {
   using namespace ferry::interop;
-  using Malloc = grpc_slice (*)(size_t);
-  static const auto plain = reinterpret_cast<Malloc>(::dlsym(RTLD_NEXT, "grpc_slice_malloc"));
+  static const auto plain = find_malloc();
   const auto shared = Hub::get().shared_slice(length);
   return shared ? *shared : plain(length);
 }
