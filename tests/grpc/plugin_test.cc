@@ -171,6 +171,26 @@ TEST(GrpcPlugin, PreloadedIntoAProgramWithoutGrpc) {
   ::close(shell.output);
 }
 
+// As an interpreter does with an extension: nobody else sees its symbols.
+TEST(GrpcPlugin, PreloadedIntoAProgramThatLoadsGrpcForItself) {
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+  const std::string program = R"(
+import ctypes
+class Slice(ctypes.Structure):
+  _fields_ = [("count", ctypes.c_void_p), ("rest", ctypes.c_char * 24)]
+copy = ctypes.CDLL("libgrpc.so.29").grpc_slice_from_copied_buffer
+copy.restype = Slice
+copy.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+print("fine" if copy(b"x" * 100000, 100000).count else "no slice")
+)";
+  const auto python =
+      start_program({"/usr/bin/python3", "-c", program}, {{"LD_PRELOAD", plugin_path()}});
+  EXPECT_EQ(read_line(python.output), "fine");
+  EXPECT_EQ(wait_for(python.pid), 0);
+  ::close(python.input);
+  ::close(python.output);
+}
+
 // Neither crashes nor hangs, and serves others meanwhile.
 TEST(GrpcPlugin, GarbageHarmsNobody) {
   Server server;

@@ -3,6 +3,7 @@
 
 #include <random>
 #include <regex>
+#include <thread>
 
 #include "ferry/interop/grpc_tensor/tensor_service.h"
 #include "tests/grpc/kit.h"
@@ -96,6 +97,27 @@ TEST_F(GrpcTensor, UnaryOfManyShapes) {
   for (const auto& spec : {floats({}), floats({0}), floats({1}), floats({3, 5}), floats({1, 0, 7}),
                            floats({33, 1000}), floats({2, 1 << 20})})
     expect_double<Tensors>(spec);
+}
+
+// What came in place of the server's memory stays as it is, though the connection is gone and the
+// server goes on.
+TEST_F(GrpcTensor, AnAnswerOutlivesItsConnection) {
+  const auto spec = floats({1 << 18});
+  std::vector<TensorBuffer> kept(3);
+  for (std::size_t each = 0; each < kept.size(); ++each) {
+    grpc::ClientContext context;
+    limit(context);
+    TensorStub<Tensors> stub(channel_);
+    const auto status =
+        stub.call("Double", &context, counted(spec, static_cast<float>(each * 10)), &kept[each]);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    channel_ = nullptr;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    channel_ = tensor_channel(server_);
+    for (int more = 0; more < 5; ++more) expect_double<Tensors>(spec);
+  }
+  for (std::size_t each = 0; each < kept.size(); ++each)
+    EXPECT_TRUE(is_twice(kept[each].elements<float>(), static_cast<float>(each * 10))) << each;
 }
 
 TEST_F(GrpcTensor, Streams) {
