@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 extern char** environ;
 
@@ -101,6 +102,15 @@ int wait_for(pid_t pid) {
   return status;
 }
 
+// Those of connections that stayed on TCP, or the others.
+static std::string lines_of(const std::string& text, bool plain) {
+  std::istringstream all(text);
+  std::string some;
+  for (std::string line; std::getline(all, line);)
+    if ((line.find("stays on TCP") != std::string::npos) == plain) some += line + "\n";
+  return some;
+}
+
 Server::Server(ServerOptions options) : options_(std::move(options)) {
   static std::atomic<int> count{0};
   const auto number = std::to_string(count++);
@@ -153,7 +163,8 @@ int Server::stop() {
   return wait_for(std::exchange(pid_, -1));
 }
 
-std::string Server::report() const { return read_file(report_path_); }
+std::string Server::report() const { return lines_of(read_file(report_path_), false); }
+std::string Server::plain_report() const { return lines_of(read_file(report_path_), true); }
 std::string Server::log() const { return read_file(log_path_); }
 
 std::shared_ptr<grpc::Channel> Server::channel(grpc::ChannelArguments arguments) const {

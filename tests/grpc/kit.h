@@ -46,6 +46,8 @@ class Server {
   int stop();
   // What the plug-in reports of the connections there were, once the server has stopped.
   std::string report() const;
+  // The same of those that stayed on TCP.
+  std::string plain_report() const;
   std::string log() const;
   // A channel of its own, not shared with others to the same server.
   std::shared_ptr<grpc::Channel> channel(grpc::ChannelArguments arguments = {}) const;

@@ -43,6 +43,9 @@ TEST(GrpcPlugin, OneSideWithout) {
   expect_calls(server);
   EXPECT_EQ(server.stop(), 0);
   EXPECT_EQ(server.report(), "");
+  EXPECT_EQ(
+      server.plain_report().find("the client did not ask for the plug-in") != std::string::npos,
+      !has_plugin());
 }
 
 TEST(GrpcPlugin, OneSideWithoutOverTls) {
@@ -88,6 +91,8 @@ TEST(GrpcPlugin, AnArgumentTurnsItOffForOneServer) {
   expect_calls(server);
   EXPECT_EQ(server.stop(), 0);
   EXPECT_EQ(server.report(), "");
+  EXPECT_EQ(server.plain_report().find("the plug-in is off for this server") != std::string::npos,
+            has_plugin());
 }
 
 TEST(GrpcPlugin, AnArgumentTurnsItOffForOneChannel) {

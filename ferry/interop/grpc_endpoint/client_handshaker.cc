@@ -57,7 +57,11 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     from_grpc(this);
     auto server = wanted(*args);
     auto& hub = Hub::get();
-    if (!server || !hub.attach()) {
+    const auto attached = server ? hub.attach() : tl::unexpected<Error>(server.error());
+    if (!attached) {
+      if (args->endpoint != nullptr)
+        hub.note_plain(true, std::string(grpc_endpoint_get_peer(args->endpoint)),
+                       attached.error().message());
       finish_handshake(done, absl::OkStatus());
       return;
     }
@@ -92,14 +96,19 @@ class ClientHandshaker final : public grpc_core::Handshaker {
 
  private:
   // The server's address, if it is to be asked.
-  static std::optional<SocketAddress> wanted(const grpc_core::HandshakerArgs& args) {
-    const bool off = args.args.GetInt(kEnableArgument).value_or(1) == 0;
-    if (off || args.endpoint == nullptr || args.args.Contains(kProxyArgument)) return {};
-    const int fd = grpc_endpoint_get_fd(args.endpoint);
-    if (fd < 0) return {};
-    auto server = SocketAddress::of_peer(fd);
-    if (!server || plain_servers().known(*server) || !Hub::get().open("")) return {};
-    return *std::move(server);
+  static Result<SocketAddress> wanted(const grpc_core::HandshakerArgs& args) {
+    if (args.args.GetInt(kEnableArgument).value_or(1) == 0)
+      return fail(Code::kCancelled, "{} is 0 for this channel", kEnableArgument);
+    if (args.args.Contains(kProxyArgument))
+      return fail(Code::kUnimplemented, "it goes through a proxy");
+    const int fd = args.endpoint == nullptr ? -1 : grpc_endpoint_get_fd(args.endpoint);
+    if (fd < 0) return fail(Code::kUnimplemented, "it has no socket");
+    auto server = FERRY_TRY(SocketAddress::of_peer(fd));
+    if (plain_servers().known(server))
+      return fail(Code::kUnavailable, "the server was asked in vain within the last {} s",
+                  kRemember.count());
+    FERRY_TRY(Hub::get().open(""));
+    return server;
   }
 
   void settle(Result<Dialled> dialled) {
@@ -108,8 +117,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     if (dialled) {
       replace(*std::move(dialled));
     } else {
-      logger().info("gRPC's connection to {} stays on TCP: {}", peer_text(),
-                    dialled.error().to_string());
+      Hub::get().note_plain(true, peer_text(), dialled.error().message());
     }
     finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
     leave_hub();

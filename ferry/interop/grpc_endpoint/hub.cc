@@ -18,6 +18,7 @@ constexpr std::size_t kHubArena = std::size_t{4} << 20;
 constexpr double kHubPatience = 10;
 constexpr std::uint32_t kMostLanes = 1 << 20;
 constexpr std::size_t kMostAtOnce = 12;  // connections that a thread serves before gRPC goes on
+constexpr std::size_t kMostReports = 10'000;
 constexpr auto kDrainTurn = std::chrono::milliseconds(20);
 
 fabric::Options device_options(const PluginOptions& options, const SecretSource& secret,
@@ -273,7 +274,7 @@ void Hub::undertake() {
       }
       dead.swap(graves_);
       for (const auto* link : dead) {
-        if (!PluginOptions::get().stats.empty()) reports_.push_back(link->report());
+        report(link->report());
         past_ += link->traffic();
         links_.erase(link);
       }
@@ -289,6 +290,20 @@ void Hub::note_unshared(const Error& why) {
     logger().info("gRPC's messages are copied before they are sent: {}", why.message());
 }
 
+void Hub::report(std::string line) {
+  if (PluginOptions::get().stats.empty()) return;
+  if (reports_.size() < kMostReports)
+    reports_.push_back(std::move(line));
+  else
+    ++unreported_;
+}
+
+void Hub::note_plain(bool client, const std::string& peer, const std::string& why) {
+  logger().info("gRPC's connection {} {} stays on TCP: {}", client ? "to" : "from", peer, why);
+  LockGuard<Mutex> guard(grave_lock_);
+  report(fmt::format("{} {} stays on TCP: {}", client ? "to" : "from", peer, why));
+}
+
 void Hub::print_stats() {
   const auto& where = PluginOptions::get().stats;
   if (where.empty()) return;
@@ -297,6 +312,9 @@ void Hub::print_stats() {
     LockGuard<Mutex> guard(grave_lock_);
     for (const auto& report : reports_) text += fmt::format("tensorferry grpc {}\n", report);
     for (const auto* link : links_) text += fmt::format("tensorferry grpc {}\n", link->report());
+    if (unreported_ != 0)
+      text += fmt::format("tensorferry grpc reports of {} more connections were not kept\n",
+                          unreported_);
   }
   if (const auto slices = unshared_.load(); slices != 0)
     text += fmt::format(

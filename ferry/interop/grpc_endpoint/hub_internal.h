@@ -113,7 +113,9 @@ class Hub {
   // A link that is new; until it is buried.
   void know(const Link* link);
   PluginTraffic traffic();
-  // The report of every link there was.
+  // A connection that gRPC keeps as it is, for the report.
+  void note_plain(bool client, const std::string& peer, const std::string& why);
+  // The report of every connection there was.
   void print_stats();
 
  private:
@@ -189,7 +191,9 @@ class Hub {
   std::vector<Link*> graves_ FERRY_GUARDED_BY(grave_lock_);
   std::int64_t ring_until_ FERRY_GUARDED_BY(grave_lock_) = 0;
   bool undertaker_ FERRY_GUARDED_BY(grave_lock_) = false;
+  void report(std::string line) FERRY_REQUIRES(grave_lock_);
   std::vector<std::string> reports_ FERRY_GUARDED_BY(grave_lock_);
+  std::uint64_t unreported_ FERRY_GUARDED_BY(grave_lock_) = 0;  // beyond what is kept
 };
 
 }  // namespace ferry::interop

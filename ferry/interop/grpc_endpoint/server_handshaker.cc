@@ -73,7 +73,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     args_ = args;
     const bool off = args->args.GetInt(kEnableArgument).value_or(1) == 0;
     if (off || args->endpoint == nullptr || grpc_endpoint_get_fd(args->endpoint) < 0) {
-      leave_alone();
+      leave_alone(off ? "the plug-in is off for this server" : "it has no socket");
       return;
     }
     grpc_slice_buffer_swap(&incoming_, args->read_buffer);
@@ -145,7 +145,8 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     grpc_endpoint_read(args_->endpoint, &incoming_, begin(Step::kRead), true, 1);
   }
 
-  void leave_alone() FERRY_REQUIRES(lock_) {
+  void leave_alone(const char* why) FERRY_REQUIRES(lock_) {
+    if (args_->endpoint != nullptr) Hub::get().note_plain(false, peer_text(), why);
     finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
   }
 
@@ -184,7 +185,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     const auto seen = peek(first_, start);
     if (!kCallMagic.starts_with(std::string_view(start.data(), seen))) {
       grpc_slice_buffer_swap(args_->read_buffer, &first_);
-      leave_alone();
+      leave_alone("the client did not ask for the plug-in on it");
     } else if (seen < start.size()) {
       read_more();
     } else if (auto begun = begin_call(); !begun) {
