@@ -54,16 +54,17 @@ void Scheduler::Core::count() {
     if (worker.state == State::kThere) ++stats_.workers;
 }
 
-Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Bytes& body) {
+Result<Bytes> Scheduler::Core::ask_server(ServerAt& server, Ask what, const Bytes& body,
+                                          std::optional<Nanos> patience) {
   if (server.client == nullptr)
     return fail(Code::kUnavailable, "the server at {} is not back yet", server.place.control);
-  return server.client->call(what, body, Deadline::after(server_answers()));
+  return server.client->call(what, body, Deadline::after(patience.value_or(server_answers())));
 }
 
 Status Scheduler::Core::ask_servers(Ask what, const Bytes& body, Nanos patience) {
   for (auto& server : servers_) {
     if (!server.alive) continue;
-    const auto answer = server.client->call(what, body, Deadline::after(patience));
+    const auto answer = ask_server(server, what, body, patience);
     if (answer) continue;
     const bool gone = answer.error().code() == Code::kUnavailable;
     if (job_.replicas == 1 || !gone) return tl::unexpected<Error>(answer.error());

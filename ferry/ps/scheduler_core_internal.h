@@ -155,7 +155,8 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::set<std::uint32_t> tell_known();
   void miss_servers();
   void miss_workers(bool all);
-  Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body);
+  Result<Bytes> ask_server(ServerAt& server, Ask what, const Bytes& body,
+                           std::optional<Nanos> patience = {});
   // Every server that is there. One that dies meanwhile is left out if the job can do without it;
   // else the first failure ends it.
   Status ask_servers(Ask what, const Bytes& body, Nanos patience);

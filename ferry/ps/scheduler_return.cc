@@ -26,7 +26,9 @@ Result<Bytes> Scheduler::Core::back_server(std::uint64_t peer, bootstrap::Decode
   auto& server = servers_[index];
   if (!server.alive || (!is_away(server.peer) && !servers_away_))
     return fail(Code::kUnavailable, "the job goes on without server {}", index);
-  server.client.reset();  // if it was back before: one connection at a time
+  // If it was back before: one connection at a time.
+  server.client.reset();
+  server.peer = away_server(index);
   server.client = FERRY_TRY(
       RpcClient::connect(*asking_, server.place.control, Deadline::after(server_answers())));
   server.peer = peer;

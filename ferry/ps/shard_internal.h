@@ -146,6 +146,7 @@ class Shard {
   void move_clock();
   void take_image();
   void clear_dead_seats() const;
+  void forget_former();
   // Tells a worker what it would know if it had been there from the beginning.
   void greet(Link& link) const;
   void send_back(std::uint32_t part, std::uint32_t block);

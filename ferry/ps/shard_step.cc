@@ -21,10 +21,8 @@ Result<ShardPlace> Shard::attach(std::uint32_t rank, std::shared_ptr<fabric::Cha
   place.ring = FERRY_TRY(device_.grant(link->ring, fabric::Rights::kReadWrite, *link->channel));
   FERRY_TRY(give_slots(*link, place));
   if (!waiting_) greet(*link);
-  if (links_[rank] != nullptr) {
-    links_[rank]->channel.reset();
-    former_.push_back(std::move(links_[rank]));
-  }
+  if (links_[rank] != nullptr) former_.push_back(std::move(links_[rank]));
+  if (!sync()) forget_former();
   links_[rank] = std::move(link);
   return place;
 }
@@ -59,6 +57,12 @@ void Shard::add_landing(std::uint32_t rank, std::uint32_t part, const fabric::Re
 void Shard::remove(std::uint32_t part) {
   parts_[part]->drain();
   parts_[part].reset();
+}
+
+// Nothing of what they have pushed is pending any more. Until now it lay in memory of theirs,
+// mapped by their channels.
+void Shard::forget_former() {
+  for (auto& link : former_) link->channel.reset();
 }
 
 // A worker that is only believed to be dead learns it when it lets go of what it has read.
@@ -123,6 +127,7 @@ void Shard::apply_step() {
   for (std::uint32_t part = 0; part < parts_.size(); ++part)
     if (parts_[part] != nullptr)
       parts_[part]->apply_pending(scale, [&](std::uint32_t block) { send_back(part, block); });
+  forget_former();
   ++clock_;
   ++stats_.steps;
   for (auto& link : links_) {
@@ -243,6 +248,7 @@ void Shard::begin_anew(Anew anew) {
   attempt_ = anew.attempt;
   for (auto& part : parts_)
     if (part != nullptr) part->forget();
+  forget_former();
   for (auto& member : members_) {
     member.ended = std::min(member.ended, clock_);
     if (member.since != kForEver) member.ended = std::max(member.ended, member.since);

@@ -40,7 +40,7 @@ Result<Update> Worker::update(Parameter parameter) const {
   return FERRY_TRY(core_->tensor(parameter))->info.update;
 }
 Result<std::uint64_t> Worker::version(Parameter parameter, Deadline deadline) const {
-  const auto turn = core_->turn();
+  const auto turn = FERRY_TRY(core_->turn(deadline));
   return core_->version(parameter, deadline);
 }
 Result<std::vector<std::string>> Worker::names(Deadline deadline) { return core_->names(deadline); }
@@ -48,28 +48,28 @@ Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadl
   return core_->allocate(spec, deadline);
 }
 Status Worker::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline) {
-  const auto turn = core_->turn();
+  const auto turn = FERRY_TRY(core_->turn(deadline));
   return core_->push(parameter, gradient, deadline);
 }
 Status Worker::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                          std::span<const std::byte> values, Deadline deadline) {
-  const auto turn = core_->turn();
+  const auto turn = FERRY_TRY(core_->turn(deadline));
   return core_->push_rows(parameter, rows, values, deadline);
 }
 Status Worker::end_step(Deadline deadline) {
-  const auto turn = core_->turn();
+  const auto turn = FERRY_TRY(core_->turn(deadline));
   return core_->end_step(deadline);
 }
 std::uint64_t Worker::step() const { return core_->step(); }
 Status Worker::flush(Deadline deadline) {
-  const auto turn = core_->turn();
+  const auto turn = FERRY_TRY(core_->turn(deadline));
   return core_->flush(deadline);
 }
 Result<Pulled> Worker::pull(Parameter parameter, Deadline deadline) {
   return core_->pull(parameter, deadline);
 }
 Status Worker::pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline) {
-  const auto turn = core_->turn();
+  const auto turn = FERRY_TRY(core_->turn(deadline));
   return core_->pull_to(parameter, out, deadline);
 }
 Status Worker::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,

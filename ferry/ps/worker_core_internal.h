@@ -135,9 +135,13 @@ class WorkerCore {
 
   // Two threads may use a kAsync worker; where servers may be lost they take turns, since either
   // finds it out for both.
-  std::unique_lock<Mutex> turn() {
+  Result<std::unique_lock<std::timed_mutex>> turn(Deadline deadline) {
+    std::unique_lock taken(turn_, std::defer_lock);
     const bool both = job_.replicas > 1 && job_.consistency == Consistency::kAsync;
-    return both ? std::unique_lock(turn_) : std::unique_lock<Mutex>();
+    if (both && !taken.try_lock_for(deadline.left()))
+      return fail(Code::kDeadlineExceeded, "worker {} is at something else, on another thread",
+                  rank_);
+    return taken;
   }
 
   std::uint32_t rank() const { return rank_; }
@@ -304,7 +308,7 @@ class WorkerCore {
   Result<std::uint64_t> read_version(const PartLink& part, Deadline deadline) const;
   static std::uint32_t part_at(const TensorLink& tensor, std::uint64_t offset);
 
-  Mutex turn_;
+  std::timed_mutex turn_;
   WorkerOptions options_;
   JobOptions job_;
   std::uint32_t rank_ = 0;

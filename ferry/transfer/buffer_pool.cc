@@ -44,10 +44,10 @@ Result<BufferPool::Buffer> BufferPool::take(std::uint64_t bytes) {
   const bool wasted = best != nullptr && room && most_ != ~std::uint64_t{0} &&
                       best->region.size() / kMostWaste > capacity;
   if (best == nullptr && !room)
-    return fail(Code::kResourceExhausted,
-                "{} bytes for messages to any peer are there; {} more would be over the limit of "
-                "{}",
-                made_, capacity, most_);
+    return fail(
+        Code::kResourceExhausted,
+        "{} bytes are kept in buffers of other sizes; {} more would be over the limit of {}", made_,
+        capacity, most_);
   if (best == nullptr || wasted) {
     Entry fresh;
     fresh.region = FERRY_TRY(device_.allocate(capacity, fabric::Rights::kRead));

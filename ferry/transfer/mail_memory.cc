@@ -46,6 +46,11 @@ void MailCore::unshare(std::size_t index) {
 Result<BufferPool::Buffer> MailCore::share_new(std::uint64_t bytes, MailOutgoing* out) {
   auto buffer = FERRY_TRY(pool_.take(bytes));
   MailGuard guard(*this);
+  // What broke meanwhile may have given back what the peer still looks at.
+  if (broken_) {
+    pool_.give(buffer.index);
+    return tl::unexpected<Error>(*broken_);
+  }
   if (shared_.size() <= buffer.index) shared_.resize(buffer.index + 1);
   shared_[buffer.index] = {buffer, 1, out == nullptr ? bytes : 0};
   if (out != nullptr) out->buffers.push_back(buffer.index);

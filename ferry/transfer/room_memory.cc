@@ -3,11 +3,24 @@
 namespace ferry::transfer {
 
 Result<BufferPool::Buffer> RoomMemory::take(std::uint64_t bytes) {
-  const auto buffer = FERRY_TRY(pool_.take(bytes));
+  {
+    LockGuard<SpinLock> guard(lock_);
+    if (bytes > most_ || given_ > most_ - bytes)
+      return fail(
+          Code::kResourceExhausted,
+          "{} bytes for messages to any peer are in use; {} more would be over the limit of {}",
+          given_, bytes, most_);
+    given_ += bytes;
+  }
+  auto buffer = pool_.take(bytes);
   LockGuard<SpinLock> guard(lock_);
-  if (entries_.size() <= buffer.index) entries_.resize(buffer.index + 1);
-  entries_[buffer.index] = {buffer, 1};
-  by_begin_[buffer.bytes.data()] = buffer.index;
+  if (!buffer) {
+    given_ -= bytes;
+    return buffer;
+  }
+  if (entries_.size() <= buffer->index) entries_.resize(buffer->index + 1);
+  entries_[buffer->index] = {*buffer, 1, bytes};
+  by_begin_[buffer->bytes.data()] = buffer->index;
   return buffer;
 }
 
@@ -17,6 +30,7 @@ void RoomMemory::unshare(std::size_t index, bool lost) {
     auto& entry = entries_[index];
     entry.lost = entry.lost || lost;
     if (--entry.shares != 0) return;
+    given_ -= std::exchange(entry.given, 0);
     lost = entry.lost;
     if (lost) by_begin_.erase(entry.buffer.bytes.data());
   }

@@ -13,8 +13,10 @@ namespace ferry::transfer {
 // every send have let go of it. Thread-safe; its lock comes after all others of the room.
 class RoomMemory {
  public:
-  // Of `most` bytes together, in use or not.
-  RoomMemory(fabric::Device& device, std::uint64_t most) : pool_(device, most) {}
+  // `most` bytes may be in use, and more of them kept for other sizes.
+  RoomMemory(fabric::Device& device, std::uint64_t most)
+      : pool_(device, most > ~std::uint64_t{0} / kKept ? ~std::uint64_t{0} : kKept * most),
+        most_(most) {}
 
   // With one share, the caller's.
   Result<BufferPool::Buffer> take(std::uint64_t bytes);
@@ -35,14 +37,18 @@ class RoomMemory {
   struct Entry {
     BufferPool::Buffer buffer;
     std::uint32_t shares = 0;
+    std::uint64_t given = 0;
     bool lost = false;
   };
   std::optional<Found> find_locked(std::span<const std::byte> bytes) FERRY_REQUIRES(lock_);
 
+  static constexpr std::uint64_t kKept = 4;
   BufferPool pool_;
+  const std::uint64_t most_;
   SpinLock lock_;
   std::vector<Entry> entries_ FERRY_GUARDED_BY(lock_);  // by index in the pool
   std::map<const std::byte*, std::size_t> by_begin_ FERRY_GUARDED_BY(lock_);
+  std::uint64_t given_ FERRY_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace ferry::transfer

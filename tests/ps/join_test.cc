@@ -174,6 +174,34 @@ TEST_P(JoinsAfter, AnEndThatIsNotAppliedYet) {
   other.join();
 }
 
+// What two of them have pushed where it lay is read there, whoever has come meanwhile.
+TEST_P(JoinsAfter, EndsOfSeveralThatAreNotAppliedYet) {
+  Job job(GetParam(), {.workers = 4, .start_with = 3, .block_bytes = 4096, .pool_blocks = 256});
+  auto training = losing(job, "after", 1);
+  auto worker = job.worker(0);
+  const auto a = training.init(worker, soon())[0];
+  const std::vector<float> ones(training.count, 1.0F);
+  std::vector<std::vector<float>> theirs;
+  for (const std::uint32_t rank : {1U, 2U}) {
+    training.victim = rank;
+    theirs.push_back(noise(training.count, 10'000 * rank + 10));  // as roles.cc has it
+    EXPECT_EQ(Process::start(training.arguments(rank)).wait(), 128 + SIGKILL);
+    EXPECT_TRUE(until([&] { return job.scheduler().stats().dead == rank; }));
+  }
+  const auto first = job.worker(1);
+  const auto second = job.worker(2);
+  auto late = job.worker(3);
+  std::this_thread::sleep_for(20ms);
+  must(late.end_step(soon()));
+  must(push_steps(worker, a, ones));
+  std::vector<float> expected(training.count);
+  std::vector<float> velocity(training.count);
+  const std::vector<const float*> parts = {ones.data(), theirs[0].data(), theirs[1].data()};
+  math::momentum(expected.data(), expected.data(), velocity.data(), {parts, 1.0F}, {0.1F, 0.9F},
+                 training.count);
+  EXPECT_EQ(floats(must(worker.pull(a, soon())), training.count), expected);
+}
+
 TEST(SchedulerThatIsLate, IsWaitedFor) {
   auto device = device_options("shm");
   {

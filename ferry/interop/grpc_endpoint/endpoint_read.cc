@@ -72,6 +72,7 @@ bool FerryEndpoint::take(transfer::Message message) {
     lend(std::move(message));
   } else {
     copy(message);
+    gave_back_ = true;  // when this returns
   }
   return true;
 }
