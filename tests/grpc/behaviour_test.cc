@@ -309,11 +309,7 @@ TEST_F(GrpcBehaviour, ManyThreadsShareAChannel) {
 
 // Eight threads, small and large calls, every byte looked at.
 TEST_F(GrpcBehaviour, AHundredThousandCalls) {
-#ifdef FERRY_SANITIZED
-  constexpr int kCalls = 500;
-#else
   constexpr int kCalls = 12'500;
-#endif
   std::vector<std::thread> threads;
   std::atomic<int> bad{0};
   for (int t = 0; t < 8; ++t)
