@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -138,7 +139,8 @@ class WorkerCore {
   Result<std::unique_lock<std::timed_mutex>> turn(Deadline deadline) {
     std::unique_lock taken(turn_, std::defer_lock);
     const bool both = job_.replicas > 1 && job_.consistency == Consistency::kAsync;
-    if (both && !taken.try_lock_for(deadline.left()))
+    const auto most = std::min<Nanos>(deadline.left(), std::chrono::hours(24 * 365));
+    if (both && !taken.try_lock_for(most))
       return fail(Code::kDeadlineExceeded, "worker {} is at something else, on another thread",
                   rank_);
     return taken;

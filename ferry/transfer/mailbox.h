@@ -217,7 +217,7 @@ class MailRoom {
   Result<std::size_t> wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
                                fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
   // Registered memory for messages to any peer. kResourceExhausted if that would exceed
-  // MailRoomOptions::shared_bytes, or what the device has.
+  // MailRoomOptions::shared_bytes (or, with what is kept, four times that), or what the device has.
   Result<RoomBuffer> allocate(std::uint64_t bytes);
   // Bytes of receive buffers that messages lie in now.
   std::uint64_t bytes_in_use() const;

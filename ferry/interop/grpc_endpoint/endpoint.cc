@@ -132,8 +132,7 @@ bool FerryEndpoint::pump() {
 void FerryEndpoint::look_again() {
   constexpr int kMostTurns = 4;
   for (int turn = 0; turn < kMostTurns && has_news(); ++turn) go_on();
-  const bool others = std::exchange(gave_back_, false) && Hub::get().crowded();
-  if (has_news() || others) Hub::get().nudge();
+  if (has_news() || Hub::get().others_may_go_on()) Hub::get().nudge();
 }
 
 void FerryEndpoint::go_on() {

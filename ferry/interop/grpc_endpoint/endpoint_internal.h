@@ -124,7 +124,6 @@ class FerryEndpoint final : public grpc_endpoint,
   std::atomic<bool> writing_{false};
   std::atomic<bool> busy_{false};     // a write is being sent, which may take a long copy
   std::atomic<bool> blocked_{false};  // the rest of the write waits for memory
-  bool gave_back_ FERRY_GUARDED_BY(lock_) = false;  // receive memory, which others may wait for
 };
 
 }  // namespace ferry::interop

@@ -27,7 +27,7 @@ struct Lent {
     const auto link = lent->link;
     delete lent;
     // Seen by this thread, perhaps; or others may go on.
-    if (link->mailbox().eventful() || Hub::get().crowded()) Hub::get().nudge();
+    if (link->mailbox().eventful() || Hub::get().others_may_go_on()) Hub::get().nudge();
   }
 };
 
@@ -72,7 +72,6 @@ bool FerryEndpoint::take(transfer::Message message) {
     lend(std::move(message));
   } else {
     copy(message);
-    gave_back_ = true;  // when this returns
   }
   return true;
 }

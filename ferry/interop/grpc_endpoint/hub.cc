@@ -281,7 +281,7 @@ void Hub::undertake() {
     }
     if (ring) device_->wake_waiters();
     for (auto* link : dead) delete link;
-    if (!dead.empty() && room_->crowded()) nudge();
+    if (!dead.empty() && others_may_go_on()) nudge();
   }
 }
 

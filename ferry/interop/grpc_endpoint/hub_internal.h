@@ -73,8 +73,8 @@ class Hub {
   void post(std::function<void()> task);
   // There is news that no peer will ring for: if somebody sleeps, it looks once more.
   void nudge();
-  // Another connection may wait for memory that was just given back.
-  bool crowded() const { return room_->crowded(); }
+  // Whether connections wait for receive memory, and it is some other's turn.
+  bool others_may_go_on() { return room_->crowded() && news(); }
   // On a thread of its own, which may block.
   void aside(std::function<void()> task);
   // An endpoint has lost its connection and waits for what is still on its way.
