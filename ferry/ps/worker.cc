@@ -100,6 +100,24 @@ Result<std::unique_ptr<WorkerCore>> WorkerCore::open(WorkerOptions options, Dead
   return core;
 }
 
+Result<WorkerCore::Turn> WorkerCore::turn(Deadline deadline) {
+  const bool both = job_.replicas > 1 && job_.consistency == Consistency::kAsync;
+  if (!both) return Turn(nullptr, nullptr);
+  LockGuard<Mutex> guard(turn_lock_);
+  while (turn_taken_) {
+    if (deadline.expired())
+      return fail(Code::kDeadlineExceeded, "worker {} is at something else, on another thread",
+                  rank_);
+    (void)turn_free_.wait_for(turn_lock_, std::min<Nanos>(deadline.left(), kLookAround));
+  }
+  turn_taken_ = true;
+  return Turn(this, [](WorkerCore* core) {
+    LockGuard<Mutex> again(core->turn_lock_);
+    core->turn_taken_ = false;
+    core->turn_free_.notify_one();
+  });
+}
+
 Status WorkerCore::join(Deadline deadline) {
   scheduler_ = FERRY_TRY(SchedulerLink::connect(*asking_, options_.scheduler, deadline));
   Bytes wish;

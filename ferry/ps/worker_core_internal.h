@@ -1,11 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -136,15 +135,8 @@ class WorkerCore {
 
   // Two threads may use a kAsync worker; where servers may be lost they take turns, since either
   // finds it out for both.
-  Result<std::unique_lock<std::timed_mutex>> turn(Deadline deadline) {
-    std::unique_lock taken(turn_, std::defer_lock);
-    const bool both = job_.replicas > 1 && job_.consistency == Consistency::kAsync;
-    const auto most = std::min<Nanos>(deadline.left(), std::chrono::hours(24 * 365));
-    if (both && !taken.try_lock_for(most))
-      return fail(Code::kDeadlineExceeded, "worker {} is at something else, on another thread",
-                  rank_);
-    return taken;
-  }
+  using Turn = std::unique_ptr<WorkerCore, void (*)(WorkerCore*)>;
+  Result<Turn> turn(Deadline deadline);
 
   std::uint32_t rank() const { return rank_; }
   const JobOptions& job() const { return job_; }
@@ -310,7 +302,9 @@ class WorkerCore {
   Result<std::uint64_t> read_version(const PartLink& part, Deadline deadline) const;
   static std::uint32_t part_at(const TensorLink& tensor, std::uint64_t offset);
 
-  std::timed_mutex turn_;
+  Mutex turn_lock_;
+  std::condition_variable_any turn_free_;
+  bool turn_taken_ FERRY_GUARDED_BY(turn_lock_) = false;
   WorkerOptions options_;
   JobOptions job_;
   std::uint32_t rank_ = 0;
