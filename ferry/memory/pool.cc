@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ferry/base/clock.h"
+#include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/memory/suballocator_internal.h"
@@ -51,6 +52,7 @@ class Pool::Impl {
   void free(const Allocation& allocation);
   Status add_registrar(Registrar* registrar);
   void remove_registrar(Registrar* registrar);
+  void prefer_node(int node) FERRY_EXCLUDES(making_);
   std::vector<Block> blocks() const;
   std::optional<Block> block(std::uint32_t id) const;
   BlockIds& ids() { return ids_; }
@@ -65,6 +67,7 @@ class Pool::Impl {
   // How large the new arena for this request may be; drops idle arenas when the budget is short.
   Result<std::size_t> find_budget(std::size_t bytes) FERRY_REQUIRES(making_);
   Result<ArenaPtr> make_arena(std::size_t size) FERRY_REQUIRES(making_);
+  Result<std::unique_ptr<Backing>> make_backing(std::size_t size) FERRY_REQUIRES(making_);
   void drop_arena(ArenaPtr arena) FERRY_REQUIRES(making_);
   // An arena without allocations, taken out: the longest idle large one first.
   ArenaPtr take_empty_arena(bool large_only) FERRY_REQUIRES(making_) FERRY_EXCLUDES(lock_);
@@ -86,6 +89,7 @@ class Pool::Impl {
 
   mutable Mutex making_;
   std::vector<Registrar*> registrars_ FERRY_GUARDED_BY(making_);
+  int preferred_node_ FERRY_GUARDED_BY(making_) = -1;
 
   mutable SpinLock lock_;
   std::vector<ArenaPtr> arenas_ FERRY_GUARDED_BY(lock_);   // by id, ascending
@@ -186,9 +190,25 @@ Result<std::size_t> Pool::Impl::find_budget(std::size_t bytes) {
       bytes, budget_bytes_, stats_.in_use, stats_.arena_bytes);
 }
 
+void Pool::Impl::prefer_node(int node) {
+  LockGuard making(making_);
+  preferred_node_ = node;
+}
+
+Result<std::unique_ptr<Backing>> Pool::Impl::make_backing(std::size_t size) {
+  if (numa_node_ >= 0 || preferred_node_ < 0) return kind_.allocate(size, numa_node_);
+  auto backing = kind_.allocate(size, preferred_node_);
+  if (backing || backing.error().os_code() != EINVAL) return backing;
+  // A set of CPUs or a container without that node: memory elsewhere is better than none.
+  logger().warn("arenas are not on NUMA node {}, the NIC's: {}", preferred_node_,
+                backing.error().message());
+  preferred_node_ = -1;
+  return kind_.allocate(size, -1);
+}
+
 Result<Pool::Impl::ArenaPtr> Pool::Impl::make_arena(std::size_t size) {
   auto arena = std::make_unique<Arena>();
-  arena->backing = FERRY_TRY(kind_.allocate(size, numa_node_));
+  arena->backing = FERRY_TRY(make_backing(size));
   arena->block = {ids_.next(), arena->backing->bytes(), arena->backing->fd(), kind_.id()};
   FERRY_TRY(attach_all(arena->block));
   return arena;
@@ -353,6 +373,7 @@ Result<Allocation> Pool::allocate(std::size_t bytes) { return impl_->allocate(by
 void Pool::free(const Allocation& allocation) { impl_->free(allocation); }
 Status Pool::add_registrar(Registrar* registrar) { return impl_->add_registrar(registrar); }
 void Pool::remove_registrar(Registrar* registrar) { impl_->remove_registrar(registrar); }
+void Pool::prefer_node(int node) { impl_->prefer_node(node); }
 std::vector<Block> Pool::blocks() const { return impl_->blocks(); }
 std::optional<Block> Pool::block(std::uint32_t id) const { return impl_->block(id); }
 BlockIds& Pool::ids() { return impl_->ids(); }

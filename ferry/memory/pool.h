@@ -67,6 +67,10 @@ class Pool {
   // Detaches all blocks. The registrar must have been added.
   void remove_registrar(Registrar* registrar);
 
+  // Arenas made from now on are bound to this NUMA node, if Options::numa_node names none and the
+  // process may use the node; where it may not, a warning says so, and they are anywhere.
+  void prefer_node(int node);
+
   std::vector<Block> blocks() const;
   std::optional<Block> block(std::uint32_t id) const;
   // Ids for blocks of the user's own memory, so that they never collide with those of the arenas.

@@ -12,6 +12,7 @@
 #include "ferry/base/fd.h"
 #include "ferry/base/log.h"
 #include "ferry/storage/checkpoint_format_internal.h"
+#include "ferry/storage/file_replacement.h"
 
 namespace ferry::storage {
 namespace {
@@ -51,28 +52,16 @@ Table table_of(const Checkpoint& checkpoint) {
   return table;
 }
 
-// The folder's entry is on disk too.
-Status sync_folder_of(const std::string& path) {
-  auto folder = fs::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const Fd fd(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd || fsync(fd.get()) != 0) return fail_errno(errno, "cannot sync {}", folder.string());
-  return {};
-}
-
-Status write_file(const std::string& path, const Checkpoint& checkpoint) {
-  const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) return fail_errno(errno, "cannot make {}", path);
+Status write_file(int fd, const std::string& path, const Checkpoint& checkpoint) {
   const auto table = table_of(checkpoint);
-  FERRY_TRY(write_at(fd.get(), table_bytes(table), 0, path));
+  FERRY_TRY(write_at(fd, table_bytes(table), 0, path));
   // Also where the last tensors are empty.
   const auto end = table.entries.empty() ? table_length(table.entries)
                                          : table.entries.back().offset + table.entries.back().bytes;
-  if (ftruncate(fd.get(), static_cast<off_t>(end)) != 0)
+  if (ftruncate(fd, static_cast<off_t>(end)) != 0)
     return fail_errno(errno, "cannot write {}", path);
   for (const auto& entry : table.entries)
-    FERRY_TRY(write_at(fd.get(), checkpoint.tensors.at(entry.name).bytes(), entry.offset, path));
-  if (fsync(fd.get()) != 0) return fail_errno(errno, "cannot sync {}", path);
+    FERRY_TRY(write_at(fd, checkpoint.tensors.at(entry.name).bytes(), entry.offset, path));
   return {};
 }
 
@@ -86,6 +75,16 @@ Result<tensor::Tensor> tensor_in(std::span<const std::byte> file, const Entry& e
       [](std::byte* at) { ::operator delete(at, std::align_val_t(64)); });
   if (!bytes.empty()) std::memcpy(memory.get(), bytes.data(), bytes.size());
   return tensor::Tensor::over(entry.spec, {memory.get(), entry.bytes}, memory);
+}
+
+// What can be read of a folder.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> all;
+  std::error_code problem;
+  for (fs::directory_iterator at(folder, problem), end; !problem && at != end;
+       at.increment(problem))
+    all.push_back(at->path());
+  return all;
 }
 
 // A step's folder, by number; none for others.
@@ -109,12 +108,11 @@ std::string folder_of(const std::string& path, std::uint64_t step) {
 // All files of a step together.
 Result<Checkpoint> load_step(std::uint64_t step, const fs::path& folder) {
   Checkpoint all{.step = step, .tensors = {}};
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().extension() != ".ferry") continue;
-    auto shard = FERRY_TRY(load_checkpoint(entry.path().string()));
+  for (const auto& path : entries_of(folder)) {
+    if (path.extension() != ".ferry") continue;
+    auto shard = FERRY_TRY(load_checkpoint(path.string()));
     if (shard.step != step)
-      return fail(Code::kDataLoss, "{} is of step {}", entry.path().string(), shard.step);
+      return fail(Code::kDataLoss, "{} is of step {}", path.string(), shard.step);
     all.tensors.merge(shard.tensors);
   }
   return all;
@@ -123,15 +121,9 @@ Result<Checkpoint> load_step(std::uint64_t step, const fs::path& folder) {
 }  // namespace
 
 Status save_checkpoint(const std::string& path, const Checkpoint& checkpoint) {
-  const auto next = path + ".new";
-  auto written = write_file(next, checkpoint);
-  if (written && rename(next.c_str(), path.c_str()) != 0)
-    written = fail_errno(errno, "cannot make {}", path);
-  if (!written) {
-    (void)unlink(next.c_str());
-    return written;
-  }
-  return sync_folder_of(path);
+  auto next = FERRY_TRY(FileReplacement::begin(path));
+  FERRY_TRY(write_file(next.fd(), path, checkpoint));
+  return next.finish();
 }
 
 Result<Checkpoint> load_checkpoint(const std::string& path) {
@@ -163,9 +155,8 @@ Status CheckpointFolder::save(const std::string& shard, const Checkpoint& checkp
 
 std::vector<std::uint64_t> CheckpointFolder::steps() const {
   std::vector<std::uint64_t> all;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path_, ignored))
-    if (const auto step = step_of(entry.path())) all.push_back(*step);
+  for (const auto& path : entries_of(path_))
+    if (const auto step = step_of(path)) all.push_back(*step);
   std::sort(all.rbegin(), all.rend());
   return all;
 }

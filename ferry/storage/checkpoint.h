@@ -19,7 +19,8 @@ struct Checkpoint {
 };
 
 // Writes a file that is whole or not there at all: another of that name stays until the new one is
-// on disk. kResourceExhausted for a full disk, kNotFound for a folder that there is not.
+// on disk (see FileReplacement). kResourceExhausted for a full disk, kNotFound for a folder that
+// there is not.
 Status save_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 // kNotFound if there is no such file, kDataLoss if it is not what was written, naming the tensor.
 Result<Checkpoint> load_checkpoint(const std::string& path);
