@@ -4,9 +4,13 @@
 
 namespace ferry::bootstrap {
 
+namespace {
+constexpr std::size_t kKept = 8192;  // by a reader that has handed out all it was fed
+}  // namespace
+
 void append_frame(std::vector<std::byte>& out, std::uint16_t type, std::uint64_t id,
                   std::span<const std::byte> payload) {
-  FERRY_ASSERT(payload.size() <= kMaxPayload, "a control frame carries at most 1 MiB");
+  FERRY_ASSERT(payload.size() <= kMaxPayload, "a control frame carries at most 16 KiB");
   Encoder(out)
       .u32(static_cast<std::uint32_t>(payload.size()))
       .u16(type)
@@ -19,6 +23,7 @@ void FrameReader::feed(std::span<const std::byte> bytes) {
   if (error_) return;
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(used_));
   used_ = 0;
+  if (buffer_.empty() && buffer_.capacity() > kKept) std::vector<std::byte>().swap(buffer_);
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 

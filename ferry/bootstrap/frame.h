@@ -13,7 +13,7 @@ namespace ferry::bootstrap {
 // The unit of a control connection after the handshake (docs/wire/bootstrap.md): a header of
 // kFrameHeader bytes, then the payload.
 inline constexpr std::size_t kFrameHeader = 16;
-inline constexpr std::size_t kMaxPayload = 1 << 20;
+inline constexpr std::size_t kMaxPayload = 16384;
 
 struct Frame {
   std::uint16_t type = 0;
@@ -28,7 +28,8 @@ void append_frame(std::vector<std::byte>& out, std::uint16_t type, std::uint64_t
 // Cuts a stream of bytes into frames. Does no I/O. Not thread-safe.
 class FrameReader {
  public:
-  // Takes bytes in any fragments. Ends the life of payloads handed out before. Call next() until
+  // Takes bytes in any fragments. Holds no more memory than an unfinished frame and what was fed
+  // last need. Ends the life of payloads handed out before. Call next() until
   // it is empty between two feeds, else what is buffered grows.
   void feed(std::span<const std::byte> bytes);
 
@@ -39,6 +40,7 @@ class FrameReader {
 
   // Bytes taken that belong to a frame not yet handed out.
   std::size_t buffered() const { return buffer_.size() - used_; }
+  std::size_t held() const { return buffer_.capacity(); }
 
  private:
   std::vector<std::byte> buffer_;

@@ -56,11 +56,28 @@ TEST(FrameTest, TakesTheLargestPayload) {
   EXPECT_EQ((*frame)->payload.size(), kMaxPayload);
 }
 
+TEST(FrameTest, HoldsOneUnfinishedFrameAndNoMemoryOfThoseBefore) {
+  std::vector<std::byte> out;
+  append_frame(out, 1, 1, filled(kMaxPayload, 0));
+  FrameReader reader;
+  for (int i = 0; i < 3; ++i) {
+    reader.feed(std::span(out).first(out.size() - 1));
+    ASSERT_FALSE(*reader.next());
+    EXPECT_LE(reader.held(), 2 * out.size());
+    reader.feed(std::span(out).last(1));
+    ASSERT_TRUE(*reader.next());
+  }
+  std::vector<std::byte> small;
+  append_frame(small, 1, 1, {});
+  reader.feed(small);
+  EXPECT_LE(reader.held(), 8192U);
+}
+
 TEST(FrameTest, RefusesOversizeAtTheHeaderForEver) {
   std::vector<std::byte> out;
   append_frame(out, 1, 1, {});
   out[0] = std::byte{1};
-  out[2] = std::byte{0x10};  // 1 MiB + 1
+  out[1] = std::byte{0x40};  // 16 KiB + 1
   FrameReader reader;
   reader.feed(out);
   auto first = reader.next();

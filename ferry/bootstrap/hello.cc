@@ -234,10 +234,12 @@ Status Handshake::take_denial(std::span<const std::byte> frame) {
               printable(text, kMaxDenial));
 }
 
-// Not authenticated, hence only a code out of three and no text.
+// Not authenticated, hence only a code out of four and no text.
 Status Handshake::take_refusal(std::span<const std::byte> frame) const {
   auto code = static_cast<Code>(frame[kHeaderSize]);
   if (code == Code::kUnauthenticated) return secrets_differ("the peer refused our proof");
+  if (code == Code::kUnavailable)
+    return fail(Code::kUnavailable, "the peer is busy with others who want to join; try again");
   if (code == Code::kFailedPrecondition)
     return fail(Code::kFailedPrecondition,
                 "the peer found no common protocol version: we speak {} to {}, it says {} to {}",
@@ -347,6 +349,13 @@ Status Handshake::check_seal(std::span<const std::byte> frame) {
   refuse(Code::kUnauthenticated);
   return fail(Code::kUnauthenticated,
               "the peer's hello was changed on its way: its authentication code is wrong");
+}
+
+void Handshake::say_busy() {
+  if (state_ == State::kDone || state_ == State::kFailed) return;
+  refuse(Code::kUnavailable);
+  state_ = State::kFailed;
+  error_ = fail(Code::kUnavailable, "others took the place of this peer").value();
 }
 
 void Handshake::refuse(Code code) {

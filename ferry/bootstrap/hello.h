@@ -81,6 +81,12 @@ class Handshake {
   std::span<const std::byte> output() const;
   void consumed_output(std::size_t count);
 
+  // How far the peer has come: its opening is here; it has proved that it knows the secret.
+  bool has_opening() const { return state_ != State::kOpening && state_ != State::kFailed; }
+  bool has_proof() const { return state_ == State::kHello || state_ == State::kDone; }
+  // Ends an unfinished handshake: the peer is told that others take our time, and may try again.
+  void say_busy();
+
   // The peer is authenticated and its hello is known. Output may still be waiting to be sent.
   bool done() const { return state_ == State::kDone; }
 

@@ -15,13 +15,17 @@ Status Book::publish(std::string_view name, const RemoteRegion& grant) {
   std::vector<Waiter> ready;
   {
     LockGuard<Mutex> guard(lock_);
-    if (names_.size() >= limit_)
+    if (names_.size() >= max_names_)
       return fail(Code::kResourceExhausted,
-                  "the address book is full ({} names); withdraw some or raise max_names", limit_);
+                  "the address book is full ({} names); withdraw some or raise max_names",
+                  max_names_);
     if (!names_.emplace(name, grant).second)
       return fail(Code::kAlreadyExists, "the name '{}' is taken; withdraw it first", name);
     auto [first, last] = waiters_.equal_range(name);
-    for (auto it = first; it != last; ++it) ready.push_back(std::move(it->second));
+    for (auto it = first; it != last; ++it) {
+      release_place(it->second.owner);
+      ready.push_back(std::move(it->second));
+    }
     waiters_.erase(first, last);
   }
   for (auto& waiter : ready) waiter.answer(grant);
@@ -43,9 +47,11 @@ void Book::look_up(std::string_view name, std::uint32_t owner, Deadline deadline
     auto found = names_.find(name);
     if (found != names_.end()) {
       now = found->second;
-    } else if (waiters_.size() >= limit_) {
-      now = fail(Code::kResourceExhausted, "too many peers wait for names ({})", limit_);
+    } else if (auto& waiting = waiting_of_[owner]; waiting >= max_look_ups_) {
+      now = fail(Code::kResourceExhausted,
+                 "{} look-ups of one peer wait for names already, its max_look_ups", waiting);
     } else {
+      ++waiting;
       waiters_.emplace(name, Waiter{owner, deadline, answer});
     }
   }
@@ -54,6 +60,7 @@ void Book::look_up(std::string_view name, std::uint32_t owner, Deadline deadline
 
 void Book::forget(std::uint32_t owner) {
   LockGuard<Mutex> guard(lock_);
+  if (waiting_of_.erase(owner) == 0) return;
   std::erase_if(waiters_, [&](const auto& entry) { return entry.second.owner == owner; });
 }
 
@@ -66,12 +73,18 @@ void Book::expire(std::int64_t now) {
         ++it;
         continue;
       }
+      release_place(it->second.owner);
       late.emplace_back(it->first, std::move(it->second));
       it = waiters_.erase(it);
     }
   }
   for (auto& [name, waiter] : late)
     waiter.answer(fail(Code::kDeadlineExceeded, "nobody published a region as '{}' in time", name));
+}
+
+void Book::release_place(std::uint32_t owner) {
+  auto found = waiting_of_.find(owner);
+  if (--found->second == 0) waiting_of_.erase(found);
 }
 
 std::size_t Book::waiting() const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "ferry/base/spin.h"
@@ -17,7 +18,9 @@ class Book {
   // Called once with the grant when the name appears, or with the failure; outside the lock.
   using Answer = std::function<void(Result<RemoteRegion>)>;
 
-  explicit Book(std::size_t limit) : limit_(limit) {}
+  // At most `names` in the book, and `look_ups` of one owner that wait: none takes the place of
+  // another's.
+  Book(std::size_t names, std::size_t look_ups) : max_names_(names), max_look_ups_(look_ups) {}
 
   Status publish(std::string_view name, const RemoteRegion& grant);
   Status withdraw(std::string_view name);
@@ -34,10 +37,14 @@ class Book {
     Deadline deadline;
     Answer answer;
   };
-  const std::size_t limit_;
+  void release_place(std::uint32_t owner) FERRY_REQUIRES(lock_);
+
+  const std::size_t max_names_;
+  const std::size_t max_look_ups_;
   mutable Mutex lock_;
   std::map<std::string, RemoteRegion, std::less<>> names_ FERRY_GUARDED_BY(lock_);
   std::multimap<std::string, Waiter, std::less<>> waiters_ FERRY_GUARDED_BY(lock_);
+  std::unordered_map<std::uint32_t, std::size_t> waiting_of_ FERRY_GUARDED_BY(lock_);  // by owner
 };
 
 }  // namespace ferry::fabric

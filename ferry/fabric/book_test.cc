@@ -8,7 +8,7 @@ namespace {
 const RemoteRegion kGrant{1, 2, 3, 4, Rights::kRead};
 
 TEST(Book, AnswersAtOnceOrWhenTheNameAppears) {
-  Book book(10);
+  Book book(10, 10);
   int answers = 0;
   auto expect = [&](const Result<RemoteRegion>& found) {
     ++answers;
@@ -25,7 +25,7 @@ TEST(Book, AnswersAtOnceOrWhenTheNameAppears) {
 }
 
 TEST(Book, WaitersExpireAndAreForgottenWithTheirSession) {
-  Book book(10);
+  Book book(10, 10);
   int late = 0;
   book.look_up("a", 1, Deadline(), [&](const Result<RemoteRegion>& found) {
     ASSERT_FALSE(found);
@@ -39,8 +39,34 @@ TEST(Book, WaitersExpireAndAreForgottenWithTheirSession) {
   EXPECT_EQ(book.waiting(), 0U);
 }
 
+TEST(Book, OnePeerCannotTakeTheWaitingPlacesOfOthers) {
+  Book book(10, 3);
+  int answers = 0;
+  const auto later = Deadline::after(std::chrono::hours(1));
+  const auto count = [&](const Result<RemoteRegion>& found) {
+    EXPECT_TRUE(found);
+    ++answers;
+  };
+  Code refused = Code::kOk;
+  for (int i = 0; i < 3; ++i) book.look_up("w", 1, later, count);
+  book.look_up("w", 1, later, [&](const auto& found) { refused = found.error().code(); });
+  EXPECT_EQ(refused, Code::kResourceExhausted);
+  for (std::uint32_t owner = 2; owner < 20; ++owner) book.look_up("w", owner, later, count);
+  EXPECT_EQ(book.waiting(), 21U);
+  ASSERT_TRUE(book.publish("w", kGrant));
+  EXPECT_EQ(answers, 21);
+  // An answer frees the place of its owner; so do the deadline, and the end of the session.
+  for (int i = 0; i < 3; ++i) book.look_up("x", 1, Deadline(), [](const auto&) {});
+  book.expire(now_ns());
+  for (int i = 0; i < 3; ++i) book.look_up("x", 1, later, [](const auto&) {});
+  book.forget(1);
+  book.look_up("y", 1, later, count);
+  ASSERT_TRUE(book.publish("y", kGrant));
+  EXPECT_EQ(answers, 22);
+}
+
 TEST(Book, NamesAreUniqueBoundedAndCounted) {
-  Book book(2);
+  Book book(2, 10);
   ASSERT_TRUE(book.publish("a", kGrant));
   EXPECT_EQ(book.publish("a", kGrant).error().code(), Code::kAlreadyExists);
   EXPECT_EQ(book.publish("", kGrant).error().code(), Code::kInvalidArgument);

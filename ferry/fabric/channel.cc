@@ -286,6 +286,13 @@ std::string Channel::peer_host() const {
   return core_ == nullptr ? "" : core_->session().identity().host;
 }
 std::uint32_t Channel::session_number() const { return core_->session().number(); }
+PeerState Channel::peer_state() const {
+  if (core_ == nullptr || core_->failed() || !core_->session().alive()) return PeerState::kLost;
+  return core_->session().silent_for() == Nanos(0) ? PeerState::kAnswers : PeerState::kSilent;
+}
+Nanos Channel::silent_for() const {
+  return core_ == nullptr ? Nanos(0) : core_->session().silent_for();
+}
 bool Channel::alive() const {
   return core_ != nullptr && core_->session().alive() && core_->lane().up();
 }

@@ -24,6 +24,13 @@ struct OpOptions {
 
 enum class Direction : std::uint8_t { kWrite, kRead };
 
+// What is known of the peer's process.
+enum class PeerState : std::uint8_t {
+  kAnswers,
+  kSilent,  // it lives and says nothing: stopped, or without a processor; it may speak again
+  kLost,    // it has ended, its host is gone, it was given up, or it closed the channel
+};
+
 // One of many copies posted together.
 struct Copy {
   Direction direction = Direction::kWrite;
@@ -96,6 +103,9 @@ class Channel {
   DeviceId peer() const;
   std::string peer_host() const;  // the peer's host_id()
   bool alive() const;
+  PeerState peer_state() const;
+  // How long the peer has been silent, if peer_state() is kSilent; else 0.
+  Nanos silent_for() const;
   // Fails what is pending with kCancelled and gives the lane up. The destructor does the same.
   void close();
   explicit operator bool() const { return core_ != nullptr; }

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "ferry/base/log.h"
-#include "ferry/bootstrap/endpoint.h"
-#include "ferry/bootstrap/hello.h"
-#include "ferry/bootstrap/socket.h"
+#include "ferry/base/log_limit.h"
+#include "ferry/bootstrap/dial.h"
 #include "ferry/fabric/channel_core_internal.h"
 #include "ferry/fabric/device_core_internal.h"
 
@@ -12,6 +10,8 @@ namespace ferry::fabric {
 
 namespace {
 constexpr std::size_t kMaxUnaccepted = 4096;
+// For a path that is not the last one left, where the deadline allows it.
+constexpr auto kBetterPath = std::chrono::seconds(3);
 constexpr auto kLastWords = std::chrono::milliseconds(100);
 }  // namespace
 
@@ -23,14 +23,12 @@ Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoin
   auto known = control->find(name);
   found = known != nullptr;
   if (found) return known;
-  auto socket = FERRY_TRY(bootstrap::connect_tcp(target, deadline));
   bootstrap::Hello mine;
   mine.device = id.bytes;
   auto number = control->next_number();
   mine.session = number;
   mine.blob = introduction();
-  auto joined = FERRY_TRY(bootstrap::join(socket.get(), bootstrap::Role::kConnector, secret,
-                                          std::move(mine), deadline));
+  auto [socket, joined] = FERRY_TRY(bootstrap::dial(target, secret, mine, deadline));
   auto introduced = FERRY_TRY(Introduction::decode(joined.peer.blob));
   introduced.identity.endpoint = name;  // as dialled: the peer may listen on many addresses
   auto session = std::make_shared<Session>(*this, true, std::move(socket), number, joined.peer,
@@ -39,8 +37,10 @@ Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoin
   return session;
 }
 
-// The best provider that works to this peer, and why not a better one.
-Result<std::pair<Provider*, std::string>> DeviceCore::choose(const Session& session) const {
+// The best provider that works to this peer, and why not a better one. Those that were tried and
+// `failed` are passed over.
+Result<std::pair<Provider*, std::string>> DeviceCore::choose(
+    const Session& session, const std::map<std::string, std::string>& failed) const {
   std::string why;
   for (const auto& report : reports)
     if (!report.on) why += fmt::format("; not {}: {}", report.name, report.detail);
@@ -49,7 +49,9 @@ Result<std::pair<Provider*, std::string>> DeviceCore::choose(const Session& sess
     auto name = std::string(provider->name());
     auto offer = session.offers().find(name);
     Status usable;
-    if (offer == session.offers().end()) {
+    if (auto tried = failed.find(name); tried != failed.end()) {
+      usable = fail(Code::kUnavailable, "{}", tried->second);
+    } else if (offer == session.offers().end()) {
       usable = fail(Code::kUnavailable, "the peer does not offer it");
     } else {
       usable = provider->usable(session.identity(), offer->second);
@@ -81,20 +83,45 @@ Result<Channel> DeviceCore::connect(std::string_view target, const ConnectOption
   }
 }
 
+// Where the best path does not come up although it should, the next one is tried: a slower channel
+// is better than none.
+Result<std::shared_ptr<ChannelCore>> DeviceCore::open_best_lane(
+    const std::shared_ptr<Session>& session, std::uint32_t lane, Deadline deadline) {
+  std::map<std::string, std::string> failed;
+  for (;;) {
+    auto [provider, why] = FERRY_TRY(choose(*session, failed));
+    auto others = failed;
+    others.emplace(provider->name(), "");
+    const bool last = !choose(*session, others);
+    const auto limit = std::chrono::duration_cast<Nanos>(kBetterPath * options.patience);
+    auto until = last ? deadline : Deadline::after(std::min(deadline.left() / 2, limit));
+    auto core = session->open_lane(lane, *provider, why, until);
+    if (core || last || !session->alive()) return core;
+    const auto code = core.error().code();
+    if (code != Code::kUnavailable && code != Code::kDeadlineExceeded &&
+        code != Code::kResourceExhausted)
+      return core;
+    static LogLimit limit_of_log("channels by the second-best path");
+    limit_of_log.warn("no {} to {}, the next best path is used: {}", provider->name(),
+                      session->identity().endpoint, core.error().message());
+    failed.emplace(provider->name(), core.error().message());
+  }
+}
+
 Result<Channel> DeviceCore::open_channel(const std::shared_ptr<Session>& session,
                                          const ConnectOptions& given, Deadline deadline) {
-  auto [provider, why] = FERRY_TRY(choose(*session));
   auto count = static_cast<std::uint32_t>(options.lanes_per_peer);
   auto first = given.lane.value_or(session->next_lane(count));
   if (first >= options.max_lanes_per_peer)
     return fail(Code::kInvalidArgument, "lane {} asked for; max_lanes_per_peer is {}", first,
                 options.max_lanes_per_peer);
-  auto core = FERRY_TRY(session->open_lane(first, *provider, why, deadline));
+  auto core = FERRY_TRY(open_best_lane(session, first, deadline));
   if (!given.stripe || count == 1) return Channel(std::move(core));
   std::vector<std::shared_ptr<ChannelCore>> others;
   for (std::uint32_t lane = 0; lane < count; ++lane)
     if (lane != first)
-      others.push_back(FERRY_TRY(session->open_lane(lane, *provider, why, deadline)));
+      others.push_back(
+          FERRY_TRY(session->open_lane(lane, core->provider(), core->why(), deadline)));
   return Channel(std::move(core), std::move(others));
 }
 

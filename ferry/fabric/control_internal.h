@@ -3,20 +3,24 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ferry/base/log_limit.h"
 #include "ferry/bootstrap/hello.h"
+#include "ferry/fabric/admission_internal.h"
 #include "ferry/fabric/loop_internal.h"
+#include "ferry/fabric/process_watch_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
 
 class DeviceCore;
 
-// The control plane of a device: the listening socket, handshakes under way, sessions and their
-// heartbeats, all on a loop of its own, so that whoever waits for an answer reads it himself.
+// The control plane of a device: admission of newcomers, sessions and their heartbeats, all on a
+// loop of its own, so that whoever waits for an answer reads it himself.
 class Control final : private Loop::Source {
  public:
   static Result<std::unique_ptr<Control>> open(DeviceCore& device);
@@ -25,7 +29,7 @@ class Control final : private Loop::Source {
   Loop& loop() { return *loop_; }
   // Newcomers are taken from now on: the device can introduce itself.
   Status ready();
-  const std::string& endpoint() const { return endpoint_; }
+  const std::string& endpoint() const { return admission_->endpoint(); }
 
   std::uint32_t next_number() { return next_number_.fetch_add(1); }
   // Takes a session that has just been joined; `first` are bytes that came behind the handshake.
@@ -47,37 +51,24 @@ class Control final : private Loop::Source {
   void shut(const Error& cause);
 
  private:
-  // A connection that is not authenticated yet.
-  struct Newcomer {
-    Fd socket;
-    std::uint32_t number;  // that its session will have
-    bootstrap::Handshake handshake;
-    Deadline deadline;
-  };
   Control(DeviceCore& device) : device_(device) {}
-  Status listen();
   int progress_on_loop() override;
   void ready_on_loop(std::uint64_t cookie, std::uint32_t events) override;
   void tick_on_loop(std::int64_t now) override;
   bool has_pending() const override;
 
-  void accept_on_loop();
-  void drop_oldest_newcomer_on_loop();
-  void welcome_on_loop(Fd socket);
-  void advance_on_loop(int fd);
-  Status step_on_loop(Newcomer& newcomer);
-  void admit_on_loop(Newcomer newcomer);
+  void admit_on_loop(Admission::Joined newcomer);
   Status admissible(const bootstrap::Hello& hello) const;
   void end_on_loop(const std::shared_ptr<Session>& session, const Error& cause);
+  void not_a_session_on_loop(int fd);
 
   DeviceCore& device_;
   std::unique_ptr<Loop> loop_;
-  Fd listener_;
-  Fd spare_;  // given up for a moment to refuse a connection when descriptors run out
-  std::string endpoint_;
+  std::unique_ptr<Admission> admission_;
+  LogLimit refused_{"refused peers and lanes"};
   std::atomic<std::uint32_t> next_number_{1};
-  std::map<int, Newcomer> newcomers_;              // on the loop
   std::map<int, std::shared_ptr<Session>> by_fd_;  // on the loop
+  std::optional<ProcessWatch> processes_;          // on the loop
   std::int64_t last_tick_ = 0;                     // on the loop
   std::atomic<std::int64_t> last_tick_seen_{0};
   std::atomic<std::size_t> count_{0};

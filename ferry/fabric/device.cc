@@ -97,6 +97,7 @@ void Device::take_in() { core_->loops[0]->take_in(); }
 int Device::progress() {
   int work = 0;
   for (auto& loop : core_->loops) work += loop->try_progress();
+  core_->control->loop().help_if_starved(now_ns());
   return work;
 }
 
@@ -109,6 +110,7 @@ DeviceStats Device::stats() const {
   stats.channels = core_->channels.load();
   stats.grants = core_->grants->count();
   stats.retired_bytes = core_->retired_bytes.load();
+  stats.peers_silent = core_->peers_silent.load();
   stats.peers_lost = core_->peers_lost.get();
   stats.peers_refused = core_->peers_refused.get();
   stats.operations_in_flight = core_->operations.in_use();

@@ -38,7 +38,8 @@ struct DeviceStats {
   std::uint64_t sessions = 0;
   std::uint64_t channels = 0;
   std::uint64_t grants = 0;
-  std::uint64_t retired_bytes = 0;  // revoked, but a peer may still touch them
+  std::uint64_t retired_bytes = 0;  // of regions with revoked grants that a peer may still use
+  std::uint64_t peers_silent = 0;   // now: they live and say nothing
   std::uint64_t peers_lost = 0;
   std::uint64_t peers_refused = 0;  // wrong secret, wrong version, broken protocol, over limits
   std::uint64_t operations_in_flight = 0;
@@ -60,14 +61,15 @@ class Device {
 
   // Zeroed, 64-aligned memory from the device's arenas: the fastest kind for every provider.
   Result<Region> allocate(std::size_t bytes, Rights rights = Rights::kAll);
-  // The user's own memory; it must stay mapped until the region is gone.
+  // The user's own memory; it must stay mapped until the region is gone (see Region).
   Result<Region> register_memory(std::span<std::byte> memory, Rights rights = Rights::kAll);
 
   // Lets peers at the region: every peer of the cluster, or only the one at the end of `only`.
   Result<RemoteRegion> grant(const Region& region, Rights rights);
   Result<RemoteRegion> grant(const Region& region, Rights rights, const Channel& only);
   // From now on requests with this grant fail. Returns when no access can still be running, or
-  // kDeadlineExceeded if a peer that may still touch the memory does not answer.
+  // kDeadlineExceeded if a peer that may still touch the memory does not answer: then the memory
+  // may still change, or, as long as the program does not change it, be read.
   Status revoke(const RemoteRegion& grant, Deadline deadline);
 
   // The address book: peers find the grant under this name.

@@ -1,6 +1,4 @@
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <condition_variable>
 #include <string_view>
 #include <thread>
@@ -13,22 +11,6 @@
 namespace ferry::fabric {
 
 namespace {
-
-std::uint64_t inode_of(const char* path) {
-  struct stat info {};
-  return ::stat(path, &info) == 0 ? info.st_ino : 0;
-}
-
-PeerIdentity identity_of_this_process(std::string endpoint) {
-  PeerIdentity identity;
-  identity.endpoint = std::move(endpoint);
-  identity.host = host_id();
-  identity.net_space = inode_of("/proc/self/ns/net");
-  identity.pid_space = inode_of("/proc/self/ns/pid");
-  identity.uid = ::geteuid();
-  identity.pid = ::getpid();
-  return identity;
-}
 
 Result<bootstrap::Secret> secret_of(const Options& options) {
   if (!options.secret.empty() && !options.secret_file.empty())
@@ -61,6 +43,7 @@ Status check_providers(std::string_view list) {
 
 constexpr int kFirstLooks = 128;  // some microseconds
 constexpr int kLooksAtOnce = 8;
+constexpr std::chrono::milliseconds kLookAgain(50);  // whether a silent peer speaks
 
 Status check(const Options& options) {
   FERRY_TRY(check_providers(options.provider));
@@ -73,6 +56,9 @@ Status check(const Options& options) {
                 options.lanes_per_peer, options.max_lanes_per_peer);
   if (options.patience <= 0)
     return fail(Code::kInvalidArgument, "patience is {}; it must be positive", options.patience);
+  if (options.give_up < std::chrono::milliseconds(100))
+    return fail(Code::kInvalidArgument, "give_up is {} ms; 100 ms is the least that makes sense",
+                std::chrono::duration_cast<std::chrono::milliseconds>(options.give_up).count());
   return {};
 }
 
@@ -119,7 +105,7 @@ DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
     : options(std::move(given)),
       secret(std::move(key)),
       operations(options.operation_deadline),
-      book(options.max_names) {}
+      book(options.max_names, options.max_look_ups) {}
 
 Result<std::shared_ptr<DeviceCore>> DeviceCore::open(Options options) {
   FERRY_TRY(check(options));
@@ -166,6 +152,7 @@ Status DeviceCore::start() {
   context.block_of = [this](std::uint32_t block) { return blocks.of(block); };
   control = FERRY_TRY(Control::open(*this));
   endpoint = control->endpoint();
+  for (auto& loop : loops) loop->stand_in_for(&control->loop());
   open_providers();
   if (!providers.empty()) return control->ready();
   std::string reasons;
@@ -189,6 +176,9 @@ void DeviceCore::open_providers() {
     report.name = name;
     report.on = status.has_value();
     if (status) {
+      // The options name no node: arenas are best near the NIC that reads and writes them.
+      if (options.numa_node < 0 && (*made)->numa_node() >= 0)
+        pool->prefer_node((*made)->numa_node());
       report.capabilities = (*made)->capabilities();
       report.detail = (*made)->describe();
       providers.push_back(*std::move(made));
@@ -293,25 +283,44 @@ void DeviceCore::mend(std::shared_ptr<Session> session, std::uint32_t lane) {
   mend_wake_.notify_all();
 }
 
+// A session whose peer is silent waits for its turn until the peer speaks, and keeps nobody else
+// waiting meanwhile.
 void DeviceCore::mender() {
   mender_id_.store(std::this_thread::get_id());
   for (;;) {
     mend_lock_.lock();
-    while (mend_.empty() && !mend_stop_) mend_wake_.wait(mend_lock_);
+    const auto ready = [](const auto& entry) {
+      auto session = entry.first.lock();
+      return session == nullptr || !session->alive() || session->silent_for() == Nanos(0);
+    };
+    auto next = std::find_if(mend_.begin(), mend_.end(), ready);
+    while (next == mend_.end() && !mend_stop_) {
+      if (mend_.empty()) {
+        mend_wake_.wait(mend_lock_);
+      } else {
+        mend_wake_.wait_for(mend_lock_, kLookAgain);
+      }
+      next = std::find_if(mend_.begin(), mend_.end(), ready);
+    }
     bool stop = mend_stop_;
     std::shared_ptr<Session> session;
     std::uint32_t lane = 0;
     if (!stop) {
-      session = mend_.front().first.lock();
-      lane = mend_.front().second;
-      mend_.pop_front();
+      session = next->first.lock();
+      lane = next->second;
+      mend_.erase(next);
     }
     mend_lock_.unlock();
     if (stop) return;
     if (session == nullptr || !session->alive()) continue;
     auto limit = std::chrono::duration_cast<Nanos>(std::chrono::seconds(10) * options.patience);
     auto status = session->mend_lane(lane, Deadline::after(limit));
-    if (!status && session->alive()) session->peer_lost(status.error());
+    if (status || !session->alive()) continue;
+    if (status.error().code() == Code::kDeadlineExceeded) {
+      mend(session, lane);  // the peer is slow, and not lost before it is given up
+    } else {
+      session->peer_lost(status.error());
+    }
   }
 }
 

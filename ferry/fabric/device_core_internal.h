@@ -31,8 +31,12 @@ struct RegionRecord {
   std::size_t block_offset = 0;
   Rights rights = Rights::kNone;
   Mutex lock;
+  std::condition_variable_any quiet;  // no revocation is under way any more
   std::vector<std::uint64_t> grants FERRY_GUARDED_BY(lock);
+  std::size_t revoking FERRY_GUARDED_BY(lock) = 0;  // grants that a peer may still be using
+  bool released = false;  // by whoever has the last share, or closes the region
 
+  bool wait_until_quiet(Deadline deadline);
   ~RegionRecord();
 };
 
@@ -49,10 +53,12 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Result<Region> register_memory(std::span<std::byte> memory, Rights rights);
   Result<RemoteRegion> grant(const Region& region, Rights rights, std::uint32_t peer);
   Status revoke(const RemoteRegion& grant, Deadline deadline);
-  // Takes the grant away; `quiet` is called once no access can still be running.
-  Status revoke_grant(std::uint64_t key, std::function<void()> quiet);
+  // Takes the region's grants away, waits until no access can still be running, and gives the
+  // memory up.
+  Status close_region(const std::shared_ptr<RegionRecord>& record, Deadline deadline);
+  // The same without a deadline; memory of the pool is given up later, by nobody who waits.
+  void release_region(const std::shared_ptr<RegionRecord>& record);
   void release(RegionRecord& record);
-  void release_region(std::shared_ptr<RegionRecord> record);
 
   // Peers.
   Result<Channel> connect(std::string_view endpoint, const ConnectOptions& options);
@@ -70,6 +76,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   const Options options;
   const bootstrap::Secret secret;
   DeviceId id;
+  Outbox::Total unsent{0};  // bytes of all control connections
   OperationPool operations;
   BlockTable blocks;
   std::unique_ptr<GrantTable> grants;
@@ -83,6 +90,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   std::string endpoint;
   Counter peers_lost;
   Counter peers_refused;
+  std::atomic<std::uint64_t> peers_silent{0};
   std::atomic<std::uint64_t> retired_bytes{0};
   std::atomic<std::uint64_t> channels{0};
 
@@ -95,7 +103,15 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                               bool& found);
   Result<Channel> open_channel(const std::shared_ptr<Session>& session,
                                const ConnectOptions& options, Deadline deadline);
-  Result<std::pair<Provider*, std::string>> choose(const Session& session) const;
+  Result<std::shared_ptr<ChannelCore>> open_best_lane(const std::shared_ptr<Session>& session,
+                                                      std::uint32_t lane, Deadline deadline);
+  Result<std::pair<Provider*, std::string>> choose(
+      const Session& session, const std::map<std::string, std::string>& failed) const;
+  // Takes the grant away; `quiet` is called once no access can still be running, and the record
+  // lives until then.
+  Status revoke_grant(std::uint64_t key, const std::shared_ptr<RegionRecord>& record,
+                      std::function<void()> quiet);
+  void revoke_all(const std::shared_ptr<RegionRecord>& record);
   void mender() FERRY_NO_THREAD_SAFETY_ANALYSIS;
 
   std::atomic<std::uint32_t> loop_turn_{0};

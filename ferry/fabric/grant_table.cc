@@ -1,4 +1,7 @@
 // Data path.
+#include <sys/mman.h>
+
+#include <cstring>
 #include <random>
 
 #include "ferry/fabric/grant_table_internal.h"
@@ -6,8 +9,14 @@
 namespace ferry::fabric {
 
 namespace {
-constexpr std::size_t kTableBytes = sizeof(GrantTable::Slot) * GrantTable::kSlots;
 constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::size_t kMarkAt = sizeof(GrantTable::Slot) * GrantTable::kSlots;
+constexpr std::size_t kMarkPage = 4096;
+
+std::uint64_t random_number() {
+  thread_local std::random_device random;
+  return (std::uint64_t{random()} << 32) | random();
+}
 }  // namespace
 
 Status check_range(std::uint64_t offset, std::uint64_t length, std::uint64_t region_length) {
@@ -18,9 +27,10 @@ Status check_range(std::uint64_t offset, std::uint64_t length, std::uint64_t reg
 
 Result<std::unique_ptr<GrantTable>> GrantTable::create() {
   std::unique_ptr<GrantTable> table(new GrantTable);
-  table->fd_ = FERRY_TRY(sealed_memfd("ferry-grants", kTableBytes));
-  table->mapping_ = FERRY_TRY(Mapping::shared(table->fd_.get(), kTableBytes));
+  table->fd_ = FERRY_TRY(sealed_memfd("ferry-grants", kBytes));
+  table->mapping_ = FERRY_TRY(Mapping::shared(table->fd_.get(), kBytes));
   table->slots_ = reinterpret_cast<Slot*>(table->mapping_.data());
+  FERRY_TRY(table->make_mark());
   LockGuard<SpinLock> guard(table->lock_);
   for (std::uint32_t slot = 0; slot < kSlots; ++slot) table->free_.push_back(slot);
   return table;
@@ -28,10 +38,28 @@ Result<std::unique_ptr<GrantTable>> GrantTable::create() {
 
 Result<std::unique_ptr<GrantTable>> GrantTable::map(Fd fd) {
   std::unique_ptr<GrantTable> table(new GrantTable);
-  table->mapping_ = FERRY_TRY(Mapping::shared(fd.get(), kTableBytes, false));
+  table->mapping_ = FERRY_TRY(Mapping::shared(fd.get(), kBytes, false));
   table->slots_ = reinterpret_cast<Slot*>(table->mapping_.data());
   table->fd_ = std::move(fd);
   return table;
+}
+
+Status GrantTable::make_mark() {
+  mark_page_ = FERRY_TRY(Mapping::anonymous(kMarkPage));
+  if (::madvise(mark_page_.data(), kMarkPage, MADV_WIPEONFORK) != 0)
+    return fail_errno(errno, "keeping a page from children of fork() (Linux 4.14 is needed)");
+  Mark mark;
+  mark.address = reinterpret_cast<std::uint64_t>(mark_page_.data());
+  mark.value = random_number() | 1;  // never what a fresh page holds
+  std::memcpy(mark_page_.data(), &mark.value, sizeof mark.value);
+  std::memcpy(mapping_.data() + kMarkAt, &mark, sizeof mark);
+  return {};
+}
+
+GrantTable::Mark GrantTable::mark() const {
+  Mark mark;
+  std::memcpy(&mark, mapping_.data() + kMarkAt, sizeof mark);
+  return mark;
 }
 
 Result<GrantTable::Grant> GrantTable::add(Grant grant) {
@@ -42,9 +70,7 @@ Result<GrantTable::Grant> GrantTable::add(Grant grant) {
   auto index = free_.front();
   free_.pop_front();
   Slot& slot = slots_[index];
-  thread_local std::random_device random;
-  auto salt = (std::uint64_t{random()} << 32) | random();
-  grant.key = (salt & ~std::uint64_t{kSlots - 1}) | index;
+  grant.key = (random_number() & ~std::uint64_t{kSlots - 1}) | index;
   if (grant.key <= index) grant.key |= std::uint64_t{1} << 63;
   grant.epoch = slot.epoch.load(kRelaxed) + 1;
   slot.address.store(grant.address, kRelaxed);
@@ -69,6 +95,9 @@ Status GrantTable::remove(std::uint64_t key) {
   // In this order: whoever looks in between learns that it was revoked, not that it never was.
   slot.epoch.fetch_add(1, std::memory_order_seq_cst);
   slot.key.store(0, std::memory_order_seq_cst);
+  // What the caller stores to the memory from now on comes after: a peer whose copy holds a byte of
+  // it finds the slot cleared when it looks again after the copy (GrantTable::stood).
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   free_.push_back(index);  // reused as late as possible
   count_.fetch_sub(1, kRelaxed);
   return {};

@@ -47,6 +47,16 @@ class GrantTable {
   static_assert(sizeof(Slot) == 64);
   static constexpr std::uint32_t kMappable = 0x100;
 
+  // A random number, and where it lies in the owner's address space: whoever reads the owner's
+  // memory by its process number reads this along with it, and so knows that the memory was the
+  // owner's, not that of another program or process that has the number now. Behind the slots.
+  struct alignas(64) Mark {
+    std::uint64_t address = 0;
+    std::uint64_t value = 0;
+    std::uint64_t zero[6] = {};
+  };
+  static constexpr std::size_t kBytes = sizeof(Slot) * kSlots + sizeof(Mark);
+
   static Result<std::unique_ptr<GrantTable>> create();
   // What a peer does with the fd it was handed: a read-only view.
   static Result<std::unique_ptr<GrantTable>> map(Fd fd);
@@ -73,15 +83,25 @@ class GrantTable {
     return slot.key.load(std::memory_order_relaxed) == key &&
            slot.epoch.load(std::memory_order_relaxed) == epoch;
   }
+  // Whether the grant has stood until now, after a copy from its memory: if so, no byte of the copy
+  // was stored by the owner after it took the grant back.
+  bool stood(std::uint64_t key, std::uint32_t epoch) const {
+    std::atomic_thread_fence(std::memory_order_acquire);  // the loads of the copy come before
+    return stands(key, epoch);
+  }
+  // As the owner wrote it when the table was made.
+  Mark mark() const;
   int fd() const { return fd_.get(); }
 
  private:
   GrantTable() = default;
+  Status make_mark();
   bool read(std::uint64_t key, Grant& out) const;
 
   Fd fd_;
   Mapping mapping_;
   Slot* slots_ = nullptr;
+  Mapping mark_page_;  // the owner's; the child of a fork has zeros there
   SpinLock lock_;
   std::deque<std::uint32_t> free_ FERRY_GUARDED_BY(lock_);
   std::atomic<std::size_t> count_{0};

@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "ferry/bootstrap/codec.h"
 #include "ferry/fabric/session_internal.h"
 
@@ -7,7 +10,24 @@ namespace {
 constexpr std::uint32_t kMaxOffers = 16;
 constexpr std::size_t kMaxText = 256;
 constexpr std::size_t kMaxOffer = 4096;
+
+std::uint64_t inode_of(const char* path) {
+  struct stat info {};
+  return ::stat(path, &info) == 0 ? info.st_ino : 0;
+}
+
 }  // namespace
+
+PeerIdentity identity_of_this_process(std::string endpoint) {
+  PeerIdentity identity;
+  identity.endpoint = std::move(endpoint);
+  identity.host = host_id();
+  identity.net_space = inode_of("/proc/self/ns/net");
+  identity.pid_space = inode_of("/proc/self/ns/pid");
+  identity.uid = ::geteuid();
+  identity.pid = ::getpid();
+  return identity;
+}
 
 std::vector<std::byte> Introduction::encode() const {
   std::vector<std::byte> out;

@@ -27,6 +27,7 @@ constexpr int kIdleMs = 100;
 constexpr int kMostLingering = 1000;
 constexpr std::int64_t kAskNs = 100'000;
 constexpr std::int64_t kSeriesNs = 500'000;
+constexpr std::int64_t kStarvedNs = 300'000'000;  // without a tick, which comes every 100 ms
 constexpr int kMostEvents = 64;
 constexpr unsigned kVain = 4;
 
@@ -238,6 +239,7 @@ bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode 
       auto now = now_ns();
       if (now >= deadline.ns()) return false;
       tick(now);
+      if (starving_ != nullptr) starving_->help_if_starved(now);
       // Sources try what is hot by themselves; the rest is asked for now and then.
       if (asked == 0) asked = now;
       if (now - asked > kAskNs) {
@@ -278,6 +280,19 @@ void Loop::tick(std::int64_t now) {
   token_.give_back();
   // Whether or not anything has ended: who sleeps in an event loop of its own looks once more, so
   // that a ring that another thread has taken costs it a tick and no more.
+  after_progress();
+}
+
+void Loop::help_if_starved(std::int64_t now) {
+  if (now - last_tick_seen_.load(std::memory_order_relaxed) < kStarvedNs) return;
+  last_tick_seen_.store(now, std::memory_order_relaxed);
+  if (!token_.try_take()) return;
+  epoll_event events[kMostEvents];
+  const int count = epoll_for(epoll_.get(), events, Nanos(0));
+  for (int i = 0; i < count; ++i) handle(events[i].data.u64, events[i].events);
+  progress_holding_token();
+  tick_holding_token(now);
+  token_.give_back();
   after_progress();
 }
 
@@ -388,6 +403,7 @@ void Loop::linger() {
   SpinBudget budget(spin_ * 2, true);
   for (int answered = 0; answered < kMostLingering && budget.spin_again();) {
     if (wait_for_events(Nanos(0)) == 0) continue;
+    tick(now_ns());  // a peer that never stops asking must not hold up deadlines
     ++answered;
     budget.restart();
   }

@@ -135,6 +135,11 @@ class Loop {
   void use_bell(Bell* bell, std::shared_ptr<const void> memory = nullptr);
   const std::string& name() const { return name_; }
   bool on_poller() const { return std::this_thread::get_id() == poller_.get_id(); }
+  // Threads that wait here also make progress on `other`, when nobody has for a while: its own
+  // poller may get no processor behind them. Before the first wait; `other` outlives all of them.
+  void stand_in_for(Loop* other) { starving_ = other; }
+  // One burst of progress and a tick, if nobody has ticked for a while and nobody else is at it.
+  void help_if_starved(std::int64_t now);
   // While tell_others(true) is in force, work done here also wakes the sleepers of `other`.
   void tell_also(Loop* other) { other_ = other; }
   void tell_others(bool on);
@@ -186,6 +191,7 @@ class Loop {
   std::atomic<std::uint32_t> users_{0};    // goes up while user threads make progress here
   std::atomic<std::uint32_t> waiters_{0};  // user threads inside wait_until()
   Loop* other_ = nullptr;
+  Loop* starving_ = nullptr;
   std::atomic<std::uint32_t> tell_others_{0};
   std::atomic<bool> stop_{false};
   std::thread poller_;

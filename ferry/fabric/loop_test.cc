@@ -1,8 +1,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "ferry/fabric/loop_internal.h"
@@ -200,6 +205,51 @@ TEST_F(LoopTest, RemoteWriterWakesAGuestThroughTheDescriptor) {
   writer.join();
   EXPECT_EQ(bell.flag_sleepers.load(), 0U);
   loop_->use_bell(nullptr);
+}
+
+std::atomic<bool> held{false};
+std::atomic<bool> let_go{false};
+
+void hold_thread(int) {
+  held = true;
+  while (!let_go) ::usleep(1000);
+}
+
+// The poller of the loop that has this name.
+pid_t poller_of(const std::string& name) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string comm;
+    std::getline(std::ifstream(task.path() / "comm"), comm);
+    if (comm == name) return std::stoi(task.path().filename());
+  }
+  return 0;
+}
+
+// A thread that spins on one loop keeps the poller of another from its core, for ever.
+TEST(LoopWithout, APollerIsSeenToByThoseWhoSpinElsewhere) {
+  auto starved = Loop::open("starved", std::chrono::microseconds(20), true).value();
+  auto data = Loop::open("data", std::chrono::microseconds(20)).value();
+  data->stand_in_for(starved.get());
+  PipeSource source;
+  source.wants_ticks_ = true;
+  starved->add(&source);
+  ASSERT_TRUE(starved->watch(source.fd(), EPOLLIN, &source, 42));
+  pid_t poller = 0;
+  while (poller == 0) poller = poller_of("starved");
+  held = let_go = false;
+  auto before = ::signal(SIGUSR1, hold_thread);
+  while (starved->try_progress() != 0) continue;
+  ASSERT_EQ(::syscall(SYS_tgkill, ::getpid(), poller, SIGUSR1), 0);
+  while (!held) std::this_thread::yield();
+  source.put();
+  const auto ticks = source.ticks_.load();
+  EXPECT_TRUE(data->wait_until([&] { return source.done_ == 1 && source.ticks_ > ticks; },
+                               Deadline::after(kLong), WaitMode::kSpin));
+  let_go = true;
+  starved->remove(&source);
+  data.reset();
+  starved.reset();
+  ::signal(SIGUSR1, before);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ class Operation {
 class OperationPool {
  public:
   // `deadline` is for requests that name none.
-  explicit OperationPool(Nanos deadline = std::chrono::seconds(30)) : deadline_(deadline) {}
+  explicit OperationPool(Nanos deadline = std::chrono::seconds(60)) : deadline_(deadline) {}
   ~OperationPool();
   // Takes the callback and the deadline out of `request`. Two shares: the provider's, the caller's.
   Operation* make(Request& request, Lane& lane);

@@ -25,16 +25,23 @@ struct Options {
 
   std::size_t arena_bytes = std::size_t{64} << 20;
   std::size_t budget_bytes = 0;  // most bytes of registered memory; 0: half of the machine's
-  int numa_node = -1;            // -1: the NIC's, or anywhere
+  // Of the arenas. -1: that of the NIC that verbs uses; without one, wherever the kernel likes.
+  int numa_node = -1;
 
   Nanos spin = std::chrono::microseconds(50);           // before a waiter sleeps
-  Nanos operation_deadline = std::chrono::seconds(30);  // of operations that name none
-  // Peers that do not answer for 3 s are given up; slow hosts (emulated ones) scale it.
+  Nanos operation_deadline = std::chrono::seconds(60);  // of operations that name none
+  // A peer whose process has ended is lost at once, and one whose host acknowledges nothing for
+  // 10 s. One that lives and says nothing, because it is stopped or gets no processor, is named as
+  // silent after 3 s and given up after this long. At least 100 ms.
+  Nanos give_up = std::chrono::seconds(60);
+  // Slow hosts (emulated ones) scale every other wait by it: the 3 s and the 10 s above,
+  // handshakes, and the time a peer gets to let go of a grant.
   double patience = 1.0;
 
   // Limits on what one peer may take from us.
   std::uint32_t max_sessions = 1024;
   std::uint32_t max_lanes_per_peer = 64;
+  std::uint32_t max_look_ups = 256;  // that wait, of one peer
   std::uint32_t max_names = 65536;
 
   bool shm_help = true;          // shm: a receiver that waits copies its part of large writes

@@ -79,6 +79,8 @@ class PeerSession {
   // The lane is broken (a failed operation took it down) but the peer lives: the device will
   // connect it anew and hand the new lane to the same channel. Any thread; returns at once.
   virtual void lane_broken(Lane& lane, Error cause) = 0;
+  // The silence after which this side gave the peer up; 0: it did not. Known before lanes close.
+  virtual Nanos given_up_after() const { return Nanos(0); }
 };
 
 // One lane to one peer; both ends have one. post() is thread-safe.
@@ -135,6 +137,8 @@ class Provider : public memory::Registrar {
   // One line for `ferry doctor`: what it uses (device, port, engine).
   virtual std::string describe() const { return {}; }
   virtual const Capabilities& capabilities() const = 0;
+  // The NUMA node of the NIC that it uses; -1: there is none, or it is not known.
+  virtual int numa_node() const { return -1; }
   // How peers reach this provider; sent to authenticated peers only.
   virtual std::vector<std::byte> offer() const = 0;
   // Whether a lane to this peer can work: OK, or the reason why not, for `auto` and `doctor`.

@@ -9,27 +9,24 @@
 namespace ferry::fabric {
 
 namespace {
-// How long destroying a region of the user's own memory waits for peers to let go of it.
-constexpr auto kLetGo = std::chrono::seconds(3);
+// How often the destruction of a region says that it still waits.
+constexpr auto kSayEvery = std::chrono::seconds(3);
 
-// Counts how many revocations are still under way, and lets one thread wait for the last.
-struct Quiet {
+// Lets one thread wait for the end of one revocation.
+struct Ended {
   Mutex lock;
   std::condition_variable_any wake;
-  std::size_t left = 0;
+  bool yes FERRY_GUARDED_BY(lock) = false;
 
-  // True for the last.
-  bool one_less() {
+  void tell() {
     LockGuard<Mutex> guard(lock);
+    yes = true;
     wake.notify_all();
-    return --left == 0;
   }
-  bool wait(Deadline deadline) FERRY_NO_THREAD_SAFETY_ANALYSIS {
-    lock.lock();
-    while (left != 0 && !deadline.expired()) wake.wait_for(lock, deadline.left());
-    bool all = left == 0;
-    lock.unlock();
-    return all;
+  bool wait(Deadline deadline) {
+    LockGuard<Mutex> guard(lock);
+    while (!yes && !deadline.expired()) wake.wait_for(lock, deadline.left());
+    return yes;
   }
 };
 }  // namespace
@@ -42,11 +39,25 @@ memory::KindId Region::kind() const {
   return record_ == nullptr ? memory::KindId::kHost : record_->block.kind;
 }
 
+Status Region::close(Deadline deadline) {
+  if (record_ == nullptr) return {};
+  auto device = record_->device;
+  FERRY_TRY(device->close_region(record_, deadline));
+  record_.reset();
+  return {};
+}
+
 void Region::reset() {
   if (record_ == nullptr) return;
-  auto& device = *record_->device;
-  device.release_region(std::move(record_));
-  record_ = nullptr;
+  auto device = record_->device;  // outlives the record
+  device->release_region(record_);
+  record_.reset();
+}
+
+bool RegionRecord::wait_until_quiet(Deadline deadline) {
+  LockGuard<Mutex> guard(lock);
+  while (revoking != 0 && !deadline.expired()) quiet.wait_for(lock, deadline.left());
+  return revoking == 0;
 }
 
 RegionRecord::~RegionRecord() {
@@ -86,6 +97,7 @@ Result<Region> DeviceCore::register_memory(std::span<std::byte> memory, Rights r
 
 // Gives the memory back; nobody can touch it any more.
 void DeviceCore::release(RegionRecord& record) {
+  if (std::exchange(record.released, true)) return;
   if (record.allocation) {
     pool->free(*record.allocation);
     return;
@@ -94,27 +106,35 @@ void DeviceCore::release(RegionRecord& record) {
   blocks.detach(record.block);
 }
 
-void DeviceCore::release_region(std::shared_ptr<RegionRecord> record) {
+void DeviceCore::revoke_all(const std::shared_ptr<RegionRecord>& record) {
   std::vector<std::uint64_t> keys;
   {
     LockGuard<Mutex> guard(record->lock);
     keys.swap(record->grants);
   }
-  auto quiet = std::make_shared<Quiet>();
-  quiet->left = keys.size();
-  auto bytes = record->bytes.size();
-  if (!keys.empty()) retired_bytes.fetch_add(bytes);
-  for (auto key : keys) {
-    // The record lives, and so its memory is not reused, until the last revocation is through.
-    auto done = [this, record, quiet, bytes] {
-      if (quiet->one_less()) retired_bytes.fetch_sub(bytes);
-    };
-    if (!revoke_grant(key, done)) done();
-  }
-  // The user may unmap memory of his own once this returns.
-  if (!record->allocation && !quiet->wait(Deadline::after(kLetGo)))
-    logger().error("a peer may still be touching {} bytes at {}: it did not let go in time", bytes,
-                   static_cast<void*>(record->bytes.data()));
+  for (auto key : keys) (void)revoke_grant(key, record, nullptr);
+}
+
+Status DeviceCore::close_region(const std::shared_ptr<RegionRecord>& record, Deadline deadline) {
+  revoke_all(record);
+  if (!record->wait_until_quiet(deadline))
+    return fail(Code::kDeadlineExceeded,
+                "a peer may still touch {} bytes at {} and does not answer: they stay retired",
+                record->bytes.size(), static_cast<void*>(record->bytes.data()));
+  release(*record);
+  return {};
+}
+
+void DeviceCore::release_region(const std::shared_ptr<RegionRecord>& record) {
+  revoke_all(record);
+  // The record lives, and so memory of the pool is not reused, until the last revocation is
+  // through.
+  if (record->allocation) return;
+  // The program may use or unmap memory of its own once this returns.
+  while (!record->wait_until_quiet(Deadline::after(kSayEvery)))
+    logger().error("the end of a region waits: {} bytes at {} can still be touched",
+                   record->bytes.size(), static_cast<void*>(record->bytes.data()));
+  release(*record);
 }
 
 Result<RemoteRegion> DeviceCore::grant(const Region& region, Rights rights, std::uint32_t peer) {
@@ -141,22 +161,36 @@ Result<RemoteRegion> DeviceCore::grant(const Region& region, Rights rights, std:
   return RemoteRegion{made.key, made.address, made.length, made.epoch, made.rights};
 }
 
-Status DeviceCore::revoke_grant(std::uint64_t key, std::function<void()> quiet) {
+Status DeviceCore::revoke_grant(std::uint64_t key, const std::shared_ptr<RegionRecord>& record,
+                                std::function<void()> quiet) {
   auto grant = grants->find(key);
   FERRY_TRY(grants->remove(key));
   {
     LockGuard<Mutex> guard(lock_);
     granted_.erase(key);
   }
+  auto bytes = record->bytes.size();
+  {
+    LockGuard<Mutex> guard(record->lock);
+    if (record->revoking++ == 0) retired_bytes.fetch_add(bytes);
+  }
   struct Countdown {
     std::atomic<std::size_t> left;
+    std::shared_ptr<RegionRecord> record;
     std::function<void()> quiet;
   };
   auto countdown = std::make_shared<Countdown>();
   countdown->left = providers.size() + 1;
+  countdown->record = record;
   countdown->quiet = std::move(quiet);
-  auto one_less = [countdown] {
-    if (countdown->left.fetch_sub(1) == 1) countdown->quiet();
+  auto one_less = [this, countdown, bytes] {
+    if (countdown->left.fetch_sub(1) != 1) return;
+    auto kept = std::move(countdown->record);
+    if (countdown->quiet) countdown->quiet();
+    LockGuard<Mutex> guard(kept->lock);
+    if (--kept->revoking != 0) return;
+    retired_bytes.fetch_sub(bytes);
+    kept->quiet.notify_all();
   };
   for (auto& provider : providers) provider->revoke(grant, one_less);
   one_less();
@@ -177,10 +211,9 @@ Status DeviceCore::revoke(const RemoteRegion& remote, Deadline deadline) {
     LockGuard<Mutex> guard(record->lock);
     std::erase(record->grants, remote.key);
   }
-  auto quiet = std::make_shared<Quiet>();
-  quiet->left = 1;
-  FERRY_TRY(revoke_grant(remote.key, [quiet, record] { quiet->one_less(); }));
-  if (quiet->wait(deadline)) return {};
+  auto ended = std::make_shared<Ended>();
+  FERRY_TRY(revoke_grant(remote.key, record, [ended] { ended->tell(); }));
+  if (ended->wait(deadline)) return {};
   return fail(Code::kDeadlineExceeded,
               "the grant is revoked, but a peer that may still touch the memory does not answer");
 }

@@ -12,10 +12,25 @@ namespace ferry::fabric {
 
 namespace {
 
-constexpr std::size_t kMaxUnsent = std::size_t{16} << 20;
-constexpr std::int64_t kPingNs = 600'000'000;
-constexpr std::int64_t kSilenceNs = 2'600'000'000;
+// Bytes that peers leave unread. Each session may leave `each` of them, and only `scarce` while all
+// sessions of the device together leave more than `all`.
+struct UnsentLimit {
+  std::size_t each;
+  std::size_t all;
+  std::size_t scarce;
+
+  bool is_passed(std::size_t own, const Outbox::Total& total) const {
+    return own > each || (own > scarce && total.load(std::memory_order_relaxed) > all);
+  }
+};
+// A peer that leaves more of anything is given up.
+constexpr UnsentLimit kMaxUnsent{std::size_t{4} << 20, std::size_t{64} << 20, 65536};
+// A peer that leaves more answers is not read until it takes them.
+constexpr UnsentLimit kMaxAnswers{32768, std::size_t{16} << 20, 4096};
+constexpr std::size_t kTurnBytes = 4096;  // read from one session before others have their turn
 constexpr std::size_t kMaxName = 256;
+constexpr std::size_t kMaxErrorText = 1024;
+constexpr std::size_t kMaxPayloadOfCall = bootstrap::kMaxPayload - kMaxName - 8;
 
 std::vector<std::byte> named(std::string_view provider, std::span<const std::byte> payload) {
   std::vector<std::byte> out;
@@ -38,13 +53,17 @@ Session::Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t nu
         introduction.identity.device.bytes = peer.device;
         return std::move(introduction);
       }()),
-      last_heard_(now_ns()),
-      last_ping_(last_heard_) {}
+      watch_(PeerWatch::Limits::of(device.options)),
+      out_(device.unsent) {}
 
 Session::~Session() = default;
 
 void Session::start() {
-  auto status = device_.control->watch(*this, EPOLLIN);
+  // Bytes that the peer's host does not acknowledge end the connection when the peer would be given
+  // up. Hosts are judged sooner, by acknowledgements.
+  auto give_up = std::chrono::duration_cast<std::chrono::milliseconds>(device_.options.give_up);
+  auto status = bootstrap::set_user_timeout(socket_.get(), give_up);
+  if (status) status = end_turn_on_loop();
   if (!status) peer_lost(status.error());
 }
 
@@ -61,7 +80,7 @@ void Session::send(FrameType type, std::uint64_t id, std::span<const std::byte> 
   Status status;
   {
     LockGuard<Mutex> guard(send_lock_);
-    bootstrap::append_frame(out_, static_cast<std::uint16_t>(type), id, payload);
+    out_.append(static_cast<std::uint16_t>(type), id, payload, type == FrameType::kAnswer);
     status = flush_locked();
   }
   if (!status) peer_lost(status.error());
@@ -74,24 +93,26 @@ void Session::send_lane(FrameType type, std::uint32_t lane) {
 }
 
 Status Session::flush_locked() {
-  while (sent_ < out_.size()) {
-    auto sent = ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_,
-                       MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EAGAIN) break;
-    if (sent < 0) return fail_errno(errno, "writing to peer {}", identity().endpoint);
-    sent_ += static_cast<std::size_t>(sent);
+  auto sent = out_.flush(socket_.get());
+  if (sent && owes_pong_ && out_.empty()) {
+    owes_pong_ = false;
+    out_.append(static_cast<std::uint16_t>(FrameType::kPong), 0, {}, false);
+    sent = out_.flush(socket_.get());
   }
-  bool all = sent_ == out_.size();
-  if (all) {
-    out_.clear();
-    sent_ = 0;
-  } else if (out_.size() - sent_ > kMaxUnsent) {
+  if (!sent) return broken(sent.error().os_code(), "writing to it");
+  if (kMaxUnsent.is_passed(out_.unsent(), device_.unsent))
     return fail(Code::kUnavailable, "peer {} does not read its control connection",
                 identity().endpoint);
-  }
-  if (all == !watching_write_) return {};
-  watching_write_ = !all;
-  return device_.control->watch(*this, all ? EPOLLIN : EPOLLIN | EPOLLOUT);
+  // A paused session is watched for room even if nothing waits: the loop has yet to resume it.
+  const std::uint32_t reads = paused_ ? 0U : EPOLLIN;
+  const std::uint32_t writes = paused_ || !out_.empty() ? EPOLLOUT : 0U;
+  if (watched_ == (reads | writes)) return {};
+  watched_ = reads | writes;
+  return device_.control->watch(*this, watched_);
+}
+
+bool Session::has_too_many_answers() {
+  return kMaxAnswers.is_passed(out_.unsent_answers(), device_.unsent);
 }
 
 Result<std::vector<std::byte>> Session::request(FrameType type, std::span<const std::byte> payload,
@@ -118,6 +139,9 @@ Result<std::vector<std::byte>> Session::request(FrameType type, std::span<const 
 Result<std::vector<std::byte>> Session::call(std::string_view provider,
                                              std::span<const std::byte> payload,
                                              Deadline deadline) {
+  if (payload.size() > kMaxPayloadOfCall)
+    return fail(Code::kInvalidArgument, "a call to provider {} has {} bytes; {} is the most",
+                provider, payload.size(), kMaxPayloadOfCall);
   return request(FrameType::kCall, named(provider, payload), deadline);
 }
 
@@ -131,46 +155,75 @@ void Session::answer(std::uint64_t id, const Result<std::vector<std::byte>>& res
   if (result) {
     encoder.u8(static_cast<std::uint8_t>(Code::kOk)).bytes(*result);
   } else {
-    encoder.u8(static_cast<std::uint8_t>(result.error().code())).string(result.error().message());
+    auto text = std::string_view(result.error().message()).substr(0, kMaxErrorText);
+    encoder.u8(static_cast<std::uint8_t>(result.error().code())).string(text);
   }
   send(FrameType::kAnswer, id, payload);
 }
 
 // Receiving, on the control loop.
 
+// One turn of this session. It is short, so that a peer that never stops talking takes no more of
+// the loop than others: epoll tells of what is left, behind the sessions that wait by then.
 void Session::ready_on_loop(std::span<const std::byte> first, std::uint32_t events) {
+  (void)events;
   Status status;
-  if ((events & EPOLLOUT) != 0) {
+  bool paused = false;
+  {
     LockGuard<Mutex> guard(send_lock_);
     status = flush_locked();
+    paused = has_too_many_answers();
   }
   if (status && !first.empty()) reader_.feed(first);
-  if (status) status = receive_on_loop();
+  if (status && !paused) status = receive_on_loop();
+  if (status) status = end_turn_on_loop();
   if (!status) peer_lost(status.error());
 }
 
 Status Session::receive_on_loop() {
-  std::byte buffer[16384];
-  for (;;) {
-    for (auto frame = FERRY_TRY(reader_.next()); frame; frame = FERRY_TRY(reader_.next())) {
-      FERRY_TRY(handle_on_loop(*frame));
-      if (!alive()) return {};
+  // Left from before a pause, or from the handshake.
+  if (!FERRY_TRY(handle_buffered_on_loop())) return {};
+  std::byte buffer[kTurnBytes];
+  auto got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+  if (got < 0) return broken(errno, "reading from it");
+  if (got == 0)
+    return fail(Code::kUnavailable, "peer {} closed the connection: it has ended",
+                identity().endpoint);
+  watch_.hear();
+  reader_.feed({buffer, static_cast<std::size_t>(got)});
+  FERRY_TRY(handle_buffered_on_loop());
+  return {};
+}
+
+// Whether every whole frame is handled. Stops early where the peer does not take its answers:
+// end_turn_on_loop() then pauses the session.
+Result<bool> Session::handle_buffered_on_loop() {
+  unhandled_ = true;
+  while (alive()) {
+    {
+      LockGuard<Mutex> guard(send_lock_);
+      if (has_too_many_answers()) return false;
     }
-    auto got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-    if (got < 0) return fail_errno(errno, "reading from peer {}", identity().endpoint);
-    if (got == 0)
-      return fail(Code::kUnavailable, "peer {} closed the connection: it has ended",
-                  identity().endpoint);
-    last_heard_ = now_ns();
-    reader_.feed({buffer, static_cast<std::size_t>(got)});
+    auto frame = FERRY_TRY(reader_.next());
+    unhandled_ = frame.has_value();
+    if (!frame) return true;
+    FERRY_TRY(handle_on_loop(*frame));
   }
+  return false;
+}
+
+Status Session::end_turn_on_loop() {
+  LockGuard<Mutex> guard(send_lock_);
+  owes_pong_ = std::exchange(pinged_, false) || owes_pong_;
+  paused_ = unhandled_ || has_too_many_answers();
+  return flush_locked();
 }
 
 Status Session::handle_on_loop(const bootstrap::Frame& frame) {
   switch (static_cast<FrameType>(frame.type)) {
     case FrameType::kPing:
-      send(FrameType::kPong, frame.id, {});
+      pinged_ = true;
       return {};
     case FrameType::kPong:
       return {};
@@ -193,7 +246,7 @@ Status Session::handle_on_loop(const bootstrap::Frame& frame) {
     case FrameType::kAnswer:
       return answer_on_loop(frame);
     case FrameType::kBye:
-      return fail(Code::kUnavailable, "peer {} closed the connection", identity().endpoint);
+      return bye_on_loop(frame);
   }
   return fail(Code::kInvalidArgument, "peer {} sent a control frame of unknown type {}",
               identity().endpoint, frame.type);
@@ -328,53 +381,6 @@ Status Session::answer_on_loop(const bootstrap::Frame& frame) {
   }
   call->done.store(true, std::memory_order_release);
   return {};
-}
-
-// Life and death.
-
-void Session::heartbeat_on_loop(std::int64_t now, bool we_slept) {
-  auto scaled = [&](std::int64_t ns) {
-    return static_cast<std::int64_t>(static_cast<double>(ns) * device_.options.patience);
-  };
-  if (we_slept) last_heard_ = now;
-  if (now - last_heard_ > scaled(kSilenceNs)) {
-    peer_lost(fail(Code::kUnavailable,
-                   "peer {} did not answer for {:.1f} s: stopped, overloaded, or cut off",
-                   identity().endpoint, static_cast<double>(now - last_heard_) / 1e9)
-                  .value());
-    return;
-  }
-  if (now - last_ping_ < scaled(kPingNs)) return;
-  last_ping_ = now;
-  send(FrameType::kPing, 0, {});
-}
-
-void Session::peer_lost(Error cause) {
-  device_.control->see_to({shared_from_this(), std::move(cause)});
-}
-
-void Session::end_on_loop(const Error& cause) {
-  std::map<std::uint32_t, std::weak_ptr<ChannelCore>> cores;
-  decltype(accepted_) accepted;
-  {
-    LockGuard<Mutex> guard(lock_);
-    if (cause_ != nullptr) return;
-    cause_ = std::make_shared<const Error>(cause);
-    cores = cores_;
-    accepted.swap(accepted_);
-  }
-  if (cause.code() != Code::kCancelled) {
-    device_.peers_lost.add();
-    logger().info("session with {} ended: {}", identity().endpoint, cause.to_string());
-  }
-  alive_.store(false, std::memory_order_release);
-  ::shutdown(socket_.get(), SHUT_RDWR);
-  for (auto& [number, weak] : cores)
-    if (auto core = weak.lock()) core->fail(cause);
-  for (auto& [number, entry] : accepted) entry.second->close(cause);
-  device_.book.forget(number_);
-  for (auto& provider : device_.providers) provider->forget(*this);
-  device_.notify_loops();
 }
 
 }  // namespace ferry::fabric

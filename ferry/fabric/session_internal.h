@@ -9,6 +9,8 @@
 
 #include "ferry/bootstrap/frame.h"
 #include "ferry/bootstrap/hello.h"
+#include "ferry/fabric/outbox_internal.h"
+#include "ferry/fabric/peer_watch_internal.h"
 #include "ferry/fabric/provider_internal.h"
 
 namespace ferry::fabric {
@@ -25,6 +27,9 @@ struct Introduction {
   static Result<Introduction> decode(std::span<const std::byte> blob);
 };
 
+// Who and where this process is, as its peers are told.
+PeerIdentity identity_of_this_process(std::string endpoint);
+
 // Frames of the control connection (docs/wire/control.md).
 enum class FrameType : std::uint16_t {
   kPing = 1,
@@ -37,7 +42,7 @@ enum class FrameType : std::uint16_t {
   kTell = 8,       // provider, payload
   kLookUp = 9,     // milliseconds to wait, name -> remote region
   kAnswer = 10,    // code, text or payload
-  kBye = 11,
+  kBye = 11,       // nothing: the sender leaves; or milliseconds of silence: it gives us up
 };
 
 // One authenticated peer and the control connection to it. Thread-safe; *_on_loop methods belong to
@@ -57,6 +62,9 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   void tell(std::string_view provider, std::span<const std::byte> notice) override;
   void peer_lost(Error cause) override;
   void lane_broken(Lane& lane, Error cause) override;
+  Nanos given_up_after() const override {
+    return std::chrono::milliseconds(given_up_ms_.load(std::memory_order_relaxed));
+  }
 
   const std::map<std::string, std::vector<std::byte>>& offers() const {
     return introduction_.offers;
@@ -64,6 +72,8 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   bool connector() const { return connector_; }
   bool alive() const { return alive_.load(std::memory_order_acquire); }
   Status check_alive() const;
+  // How long nothing has been heard of the peer, once that is long enough to be named; else 0.
+  Nanos silent_for() const { return Nanos(silent_ns_.load(std::memory_order_relaxed)); }
   // Sends one frame and waits for its answer. Not from a loop.
   Result<std::vector<std::byte>> request(FrameType type, std::span<const std::byte> payload,
                                          Deadline deadline);
@@ -79,7 +89,12 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
 
   void start();  // begins to read; after it is known to the control loop
   void ready_on_loop(std::span<const std::byte> first, std::uint32_t events);
-  void heartbeat_on_loop(std::int64_t now, bool we_slept);
+  // `awake`: how long this process could have heard the peer since the last call.
+  void heartbeat_on_loop(Nanos awake);
+  // The peer's process has ended, as the kernel of this host tells.
+  void process_ended_on_loop();
+  // Reads what has come, and says why the peer left if it said so; else `cause`.
+  Error last_words_on_loop(const Error& cause);
   void lane_broken_on_loop(const Lane* lane, const Error& cause);
   void end_on_loop(const Error& cause);
   int fd() const { return socket_.get(); }
@@ -90,14 +105,24 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
     Result<std::vector<std::byte>> answer;
   };
   Status receive_on_loop();
+  Result<bool> handle_buffered_on_loop();
+  Status end_turn_on_loop();
   Status handle_on_loop(const bootstrap::Frame& frame);
   Status handle_lane_on_loop(const bootstrap::Frame& frame);
   void open_on_loop(const bootstrap::Frame& frame);
   void serve_on_loop(const bootstrap::Frame& frame, bool wants_answer);
   void look_up_on_loop(const bootstrap::Frame& frame);
   Status answer_on_loop(const bootstrap::Frame& frame);
+  tl::unexpected<Error> bye_on_loop(const bootstrap::Frame& frame);
+  void judge_on_loop(PeerWatch::Verdict verdict);
+  // Whether bytes have come since the last call that are not read yet.
+  bool has_unread_news();
+  bool host_acknowledges() const;
+  // The connection failed: always kUnavailable, also if the kernel gave up sending.
+  tl::unexpected<Error> broken(int error, const char* doing) const;
   void answer(std::uint64_t id, const Result<std::vector<std::byte>>& result);
   Status flush_locked() FERRY_REQUIRES(send_lock_);
+  bool has_too_many_answers() FERRY_REQUIRES(send_lock_);
   std::shared_ptr<ChannelCore> core_of(std::uint32_t lane);
 
   DeviceCore& device_;
@@ -111,13 +136,23 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   std::atomic<std::uint64_t> next_id_{1};
   std::atomic<std::uint32_t> lane_turn_{0};
   bootstrap::FrameReader reader_;
-  std::int64_t last_heard_ = 0;
-  std::int64_t last_ping_ = 0;
+  PeerWatch watch_;                       // on the loop
+  int unread_ = 0;                        // on the loop: bytes, at the last look
+  bool process_ended_ = false;            // on the loop
+  std::shared_ptr<const Error> goodbye_;  // on the loop: why the peer left, as it said
+  std::atomic<std::int64_t> silent_ns_{0};
+  std::atomic<std::uint32_t> given_up_ms_{0};  // this side gave the peer up
+
+  bool pinged_ = false;     // in this turn of the loop
+  bool unhandled_ = false;  // whole frames may be left in reader_
 
   Mutex send_lock_;
-  std::vector<std::byte> out_ FERRY_GUARDED_BY(send_lock_);
-  std::size_t sent_ FERRY_GUARDED_BY(send_lock_) = 0;
-  bool watching_write_ FERRY_GUARDED_BY(send_lock_) = false;
+  Outbox out_ FERRY_GUARDED_BY(send_lock_);
+  bool owes_pong_ FERRY_GUARDED_BY(send_lock_) = false;  // one, however many pings have come
+  // A paused session is not read: its peer does not take the answers that it asked for. The control
+  // loop alone pauses and resumes.
+  bool paused_ FERRY_GUARDED_BY(send_lock_) = false;
+  std::uint32_t watched_ FERRY_GUARDED_BY(send_lock_) = 0;
 
   mutable Mutex lock_;
   std::unordered_map<std::uint64_t, std::shared_ptr<Call>> calls_ FERRY_GUARDED_BY(lock_);

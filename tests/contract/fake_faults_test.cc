@@ -1,4 +1,9 @@
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <bit>
 #include <thread>
 
 #include "ferry/fabric/fake/provider.h"
@@ -264,6 +269,47 @@ TEST_F(InjectedFaults, ATensorThatIsBeingReadKeepsNobodyBeyondTheirDeadline) {
   Script::set({.lose_every = 1});
   for (int i = 0; i < 3; ++i)
     EXPECT_EQ(code_of(receiver.receive(in(20ms))), Code::kDeadlineExceeded);
+}
+
+// The NUMA node that the memory at this address is bound to; -1: to none.
+Result<int> node_bound_to(const std::byte* at) {
+  int mode = 0;
+  unsigned long nodes[16] = {};
+  constexpr unsigned long kAddress = MPOL_F_ADDR;
+  if (::syscall(SYS_get_mempolicy, &mode, nodes, sizeof nodes * 8, at, kAddress) != 0)
+    return fail_errno(errno, "asking where memory is bound to");
+  return mode == MPOL_BIND ? std::countr_zero(nodes[0]) : -1;
+}
+
+Device open_with_nic() {
+  fabric::Options options;
+  options.provider = "fake";
+  return must(Device::open(options));
+}
+
+TEST_F(InjectedFaults, ArenasAreOnTheNodeOfTheNic) {
+  auto path = fake_path();
+  for (const int nic : {-1, 0}) {
+    path.numa_node = nic;
+    Script::use_path(path);
+    auto device = open_with_nic();
+    auto region = must(device.allocate(64));
+    const auto bound = node_bound_to(region.data());
+    Script::use_path(fake_path());
+    if (!bound) GTEST_SKIP() << bound.error().to_string();
+    EXPECT_EQ(*bound, nic);
+  }
+}
+
+// As in a container that may not use the NIC's node.
+TEST_F(InjectedFaults, ANodeThatCannotBeUsedKeepsNobodyFromMemory) {
+  auto path = fake_path();
+  path.numa_node = 900;
+  Script::use_path(path);
+  auto device = open_with_nic();
+  auto region = device.allocate(64);
+  Script::use_path(fake_path());
+  EXPECT_TRUE(region) << region.error().to_string();
 }
 
 TEST_F(InjectedFaults, OneSeedGivesOneRun) {

@@ -104,9 +104,9 @@ class PeerDeath : public TwoProcessTest, public ::testing::WithParamInterface<st
  protected:
   // Does something to the peer in the middle of an activity; says how that ended and how long
   // after.
-  void disturb(int signal_number, Nanos limit) {
+  void disturb(int signal_number, Nanos limit, const Options& options = device_options()) {
     if (remote()) GTEST_SKIP() << "the peer's process is on another machine";
-    start();
+    start(options);
     Status outcome;
     std::atomic<std::int64_t> ended{0};
     std::thread worker([&] {
@@ -151,9 +151,11 @@ std::string activity_name(const ::testing::TestParamInfo<std::size_t>& info) {
   return name;
 }
 
-// 3 s of silence and what it takes to notice; the rest is for a busy machine.
+// The silence that is asked for and what it takes to notice; the rest is for a busy machine.
 TEST_P(PeerDeath, Stopped) {
-  disturb(SIGSTOP, 8s);
+  auto options = device_options();
+  options.give_up = patiently(2s);
+  disturb(SIGSTOP, 8s, options);
   if (IsSkipped() || HasFatalFailure()) return;
   // Once it goes on it can be connected to again.
   peer_->signal(SIGCONT);

@@ -26,6 +26,7 @@ class FakeProvider final : public Provider {
 
   std::string_view name() const override { return "fake"; }
   const Capabilities& capabilities() const override { return capabilities_; }
+  int numa_node() const override { return Dice::instance().path().numa_node; }
   std::vector<std::byte> offer() const override { return {}; }
 
   Status usable(const PeerIdentity& peer, std::span<const std::byte>) const override {

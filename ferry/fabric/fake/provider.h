@@ -46,6 +46,7 @@ struct FaultCounts {
 struct Path {
   bool maps_peer = true;
   bool tail_flag = false;
+  int numa_node = -1;  // of a NIC that devices opened from now on have
 };
 
 // The faults of the whole process. Thread-safe. Affects devices that are open as well.

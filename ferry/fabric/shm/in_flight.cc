@@ -47,14 +47,14 @@ void InFlight::sit_down() {
   leaver.arm();
 }
 
-InFlight::Running InFlight::Running::now() {
+InFlight::Running InFlight::Running::now(Memory memory) {
   heavy_fence();
   Running running;
   Room& all = room();
   LockGuard<SpinLock> guard(all.lock);
   for (const auto& seat : all.seats) {
     auto turn = seat.turn.load(std::memory_order_acquire);
-    if (turn % 2 != 0) running.seen_.push_back({&seat, turn});
+    if ((turn & static_cast<std::uint64_t>(memory)) != 0) running.seen_.push_back({&seat, turn});
   }
   return running;
 }

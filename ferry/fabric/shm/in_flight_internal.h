@@ -13,12 +13,17 @@ namespace ferry::fabric::shm {
 // at the grant table to its last store with plain stores to a seat of its own; whoever has to know
 // that a revoked grant is out of use pays instead, with a membarrier.
 //
-//   toucher: turn = odd; light_fence; grant stands? then copy; turn = even
-//   revoker: the grant is gone from the table; heavy_fence; wait until odd turns have changed
+//   toucher: turn = busy; light_fence; grant stands? then copy; turn = idle
+//   revoker: the grant is gone from the table; heavy_fence; wait until busy turns have changed
 class InFlight {
  public:
+  // Whose granted memory a section touches. A revoker waits for the sections of one kind only: a
+  // section on peers' memory may last as long as a peer lets it, one on own memory lasts for a
+  // copy.
+  enum class Memory : std::uint8_t { kPeers = 1, kOwn = 2, kBoth = 3 };
+
   struct alignas(64) Seat {
-    std::atomic<std::uint64_t> turn{0};  // odd: in a section
+    std::atomic<std::uint64_t> turn{0};  // lowest two bits: Memory while in a section, else 0
     std::atomic<bool> taken{false};
   };
 
@@ -26,12 +31,14 @@ class InFlight {
   // nest.
   class Section {
    public:
-    Section() : seat_(mine()) {
-      seat_.turn.store(seat_.turn.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    explicit Section(Memory memory) : seat_(mine()) {
+      auto turn = seat_.turn.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(memory);
+      seat_.turn.store(turn, std::memory_order_relaxed);
       light_fence();
     }
     ~Section() {
-      seat_.turn.store(seat_.turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      auto turn = seat_.turn.load(std::memory_order_relaxed) | kBusy;
+      seat_.turn.store(turn + 1, std::memory_order_release);
     }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
@@ -40,10 +47,10 @@ class InFlight {
     Seat& seat_;
   };
 
-  // The sections that were running when this was made.
+  // The sections on this kind of memory that were running when this was made.
   class Running {
    public:
-    static Running now();
+    static Running now(Memory memory);
     // True once all of them have ended.
     bool ended();
 
@@ -56,6 +63,7 @@ class InFlight {
   };
 
  private:
+  static constexpr std::uint64_t kBusy = 3;
   static Seat& mine() {
     if (seat_of_thread_ == nullptr) sit_down();
     return *seat_of_thread_;

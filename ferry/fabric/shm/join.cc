@@ -1,7 +1,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "ferry/base/log.h"
+#include <algorithm>
+#include <thread>
+
 #include "ferry/bootstrap/secret.h"
 #include "ferry/fabric/shm/segment_internal.h"
 #include "ferry/fabric/shm/shm_provider_internal.h"
@@ -13,6 +15,9 @@
 namespace ferry::fabric::shm {
 
 namespace {
+
+constexpr Nanos kShortestPause = std::chrono::milliseconds(5);
+constexpr Nanos kLongestPause = std::chrono::milliseconds(100);
 
 Result<Fd> new_lane_segment(std::shared_ptr<const Mapping>& mapping) {
   auto fd = FERRY_TRY(sealed_memfd("ferry-lane", kLaneSegment));
@@ -71,22 +76,40 @@ Result<std::shared_ptr<Lane>> ShmProvider::connect(std::shared_ptr<PeerSession> 
   return join(std::move(lane), source, offer, token, pid, deadline);
 }
 
+// A peer that is busy may close the socket before it has looked at the hello. The token is then
+// still good.
+Result<ShmProvider::Greeted> ShmProvider::greet_peer(const Offer& offer, const HelloPacket& hello,
+                                                     std::span<const int> fds, std::int32_t pid,
+                                                     Deadline deadline) {
+  for (Nanos pause = kShortestPause;; pause = std::min(2 * pause, kLongestPause)) {
+    Greeted greeted;
+    greeted.socket = FERRY_TRY(connect_local(offer.socket_name, deadline));
+    FERRY_TRY(check_peer(greeted.socket.get(), offer_.uid, pid));
+    auto sent = send_packet(greeted.socket.get(), encode(hello), fds);
+    Result<Received> got = fail(Code::kUnavailable, "the peer's local socket is full");
+    if (sent && *sent) got = await_packet(greeted.socket.get(), deadline);
+    if (got) {
+      greeted.answer = *std::move(got);
+      return greeted;
+    }
+    if (got.error().code() != Code::kUnavailable || deadline.left() <= pause)
+      return tl::unexpected<Error>(got.error());
+    std::this_thread::sleep_for(pause);
+  }
+}
+
 Result<std::shared_ptr<Lane>> ShmProvider::join(std::shared_ptr<ShmLane> lane,
                                                 const ShmSource& source, const Offer& offer,
                                                 const JoinToken& token, std::int32_t pid,
                                                 Deadline deadline) {
   std::shared_ptr<const Mapping> segment;
   auto segment_fd = FERRY_TRY(new_lane_segment(segment));
-  auto socket = FERRY_TRY(connect_local(offer.socket_name));
-  FERRY_TRY(check_peer(socket.get(), offer_.uid, pid));
   auto hello = hello_of(*lane, source);
   hello.connecting = true;
   hello.token = token;
   auto fds = own_descriptors();
   fds.insert(fds.begin(), segment_fd.get());
-  if (!FERRY_TRY(send_packet(socket.get(), encode(hello), fds)))
-    return fail(Code::kUnavailable, "the peer's local socket is full; try again");
-  auto got = FERRY_TRY(await_packet(socket.get(), deadline));
+  auto [socket, got] = FERRY_TRY(greet_peer(offer, hello, fds, pid, deadline));
   auto packet = FERRY_TRY(decode(got.bytes));
   if (const auto* refusal = std::get_if<RefusalPacket>(&packet))
     return fail(refusal->code, "the peer refused the shared-memory lane: {}", refusal->text);
@@ -113,7 +136,7 @@ Result<Provider::Accepted> ShmProvider::accept(std::shared_ptr<PeerSession> peer
 void ShmProvider::greet(Fd socket, const HelloPacket& hello, std::vector<Fd> fds) {
   auto welcomed = welcome(socket, hello, std::move(fds));
   if (welcomed) return;
-  logger().warn("a shared-memory lane is refused: {}", welcomed.error().to_string());
+  refused_.warn("a shared-memory lane is refused: {}", welcomed.error().to_string());
   if (!socket) return;
   RefusalPacket refusal{welcomed.error().code(), welcomed.error().message()};
   [[maybe_unused]] auto sent = send_packet(socket.get(), encode(refusal), {});

@@ -1,10 +1,11 @@
 // Data path.
 #include <cstring>
 
-#include "ferry/base/log.h"
+#include "ferry/base/log_limit.h"
 #include "ferry/fabric/shm/alias_internal.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/lane_internal.h"
+#include "ferry/fabric/stall_internal.h"
 
 namespace ferry::fabric::shm {
 
@@ -45,7 +46,7 @@ bool ShmLane::write_now(std::span<const std::byte> local, const RemoteAt& remote
                         const RemoteAt* flag, std::uint64_t value, bool notify) {
   if (local.size() > kThroughRing || !up()) return false;
   {
-    InFlight::Section section;
+    InFlight::Section section(InFlight::Memory::kPeers);
     Aim where;
     auto aimed =
         aim(remote.region, remote.offset, local.size(), flag == nullptr ? nullptr : &flag->region,
@@ -61,7 +62,7 @@ bool ShmLane::write_now(std::span<const std::byte> local, const RemoteAt& remote
 
 ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& error) {
   const Flag* flag = request.flag;
-  InFlight::Section section;
+  InFlight::Section section(InFlight::Memory::kPeers);
   Aim where;
   auto aimed =
       aim(request.remote, request.offset, request.length, flag == nullptr ? nullptr : &flag->region,
@@ -89,7 +90,7 @@ Transfer ShmLane::post_write(Request& request) {
         if (request.flag != nullptr && request.flag->notify) peer_->wake_flag_sleepers();
         return Transfer::done();
       case Attempt::kNotMapped:
-        return post_own(request, Rights::kWrite);
+        return post_stream(request);
       case Attempt::kRefused:
         return why_refused(request, Rights::kWrite);
       case Attempt::kFailed:
@@ -102,19 +103,21 @@ Transfer ShmLane::post_write(Request& request) {
 }
 
 ShmLane::Attempt ShmLane::try_read(const Request& request) {
-  InFlight::Section section;
+  InFlight::Section section(InFlight::Memory::kPeers);
   std::byte* from = nullptr;
   auto how = peer_->reach(request.remote, request.offset, request.length, Rights::kRead, from);
   if (how != Reach::kReady) return attempt_of(how);
+  stall_for_tests(StallPoint::kReadMapped);
   copy_out(request, from);
-  return Attempt::kDone;
+  // An owner that could not wait for this section may use the memory by now.
+  return peer_->stood(request.remote) ? Attempt::kDone : Attempt::kRefused;
 }
 
 Transfer ShmLane::post_read(Request& request) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     auto how = try_read(request);
     if (how == Attempt::kDone) return Transfer::done();
-    if (how == Attempt::kNotMapped) return post_own(request, Rights::kRead);
+    if (how == Attempt::kNotMapped) return post_own_read(request);
     if (how == Attempt::kRefused) return why_refused(request, Rights::kRead);
     if (auto known = resolve(request); !known) return Transfer::failed(known.error());
   }
@@ -122,7 +125,7 @@ Transfer ShmLane::post_read(Request& request) {
 }
 
 ShmLane::Attempt ShmLane::try_atomic(const Request& request, std::uint64_t& found) {
-  InFlight::Section section;
+  InFlight::Section section(InFlight::Memory::kPeers);
   std::byte* at = nullptr;
   auto how = peer_->reach(request.remote, request.offset, sizeof found, Rights::kAtomic, at);
   if (how != Reach::kReady) return attempt_of(how);
@@ -236,8 +239,9 @@ void ShmLane::tick_on_loop(std::int64_t now) {
 }
 
 void ShmLane::broken(const Error& cause) {
-  logger().warn("session {} broke the protocol of shared memory: {}", peer_->number(),
-                cause.to_string());
+  static LogLimit limit("peers that broke the protocol of shared memory");
+  limit.warn("session {} broke the protocol of shared memory: {}", peer_->number(),
+             cause.to_string());
   up_.store(false, std::memory_order_release);
   peer_->lost(cause);
 }

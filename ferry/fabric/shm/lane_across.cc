@@ -1,77 +1,54 @@
 // Data path.
-#include <sys/uio.h>
-
 #include <algorithm>
 
-#include "ferry/fabric/shm/alias_internal.h"
-#include "ferry/fabric/shm/in_flight_internal.h"
+#include "ferry/fabric/shm/across_internal.h"
 #include "ferry/fabric/shm/lane_internal.h"
+#include "ferry/fabric/stall_internal.h"
 
-// Copies to and from the peer's own memory, which nobody can map.
+// Reads from the peer's own memory, which nobody can map: through the ring, or by the kernel.
+// Writes to it always go through the ring: only the owner's process stores to memory of its own, so
+// only the owner has to stop when it takes the memory back.
 
 namespace ferry::fabric::shm {
 
 namespace {
-// A revocation waits for one of these at most.
+// Between two of these the deadline and the lane's end are looked at.
 constexpr std::uint64_t kPiece = 4 * 1024 * 1024;
 }  // namespace
 
-Transfer ShmLane::post_own(Request& request, Rights need) {
+Transfer ShmLane::post_own_read(Request& request) {
   auto& ways = wires_->sender.ways();
   if (ways.choose(request.length) == Ways::Way::kRing) return post_stream(request);
-  std::optional<Error> error;
   auto began = now_ns();
-  auto length = request.length;
-  auto how = try_across(request, need, error);
-  if (how == Attempt::kFailed) return Transfer::failed(*error);
-  if (how == Attempt::kDone || request.length == 0)
-    ways.took(Ways::Way::kKernel, length, now_ns() - began);
-  if (how != Attempt::kDone) return post_stream(request);
-  if (request.flag != nullptr && request.flag->notify) peer_->wake_flag_sleepers();
+  auto copied = read_by_kernel(request);
+  if (!copied) return Transfer::failed(copied.error());
+  if (!*copied) return post_stream(request);
+  ways.took(Ways::Way::kKernel, request.length, now_ns() - began);
   return Transfer::done();
 }
 
-ShmLane::Attempt ShmLane::try_across(Request& request, Rights need, std::optional<Error>& error) {
-  auto copied = copy_across(request, need);
-  if (!copied) {
-    error = copied.error();
-    return Attempt::kFailed;
-  }
-  if (!*copied) return Attempt::kNotMapped;
-  if (request.flag == nullptr) return Attempt::kDone;
-  InFlight::Section section;
-  const Flag& flag = *request.flag;
-  std::byte* word = nullptr;
-  if (wires_->sender.busy() || peer_->reach(flag.region, flag.offset, sizeof flag.value,
-                                            Rights::kWrite, word) != Reach::kReady) {
-    request.length = 0;  // only the flag is left
-    return Attempt::kNotMapped;
-  }
-  raise_flag(reinterpret_cast<std::uint64_t*>(word), flag.region.address + flag.offset, flag.value);
-  return Attempt::kDone;
-}
-
-// False: the kernel will not do it, and nothing or a part was copied.
-Result<bool> ShmLane::copy_across(const Request& request, Rights need) {
+// False: the kernel will not do it, and nothing or a part was copied. The owner does not wait for
+// this copy when it takes the grant back. So each piece counts only if the grant still stands after
+// it was copied; else its bytes may be anything, and the read fails.
+Result<bool> ShmLane::read_by_kernel(const Request& request) {
   for (std::uint64_t done = 0; done < request.length;) {
     if (request.deadline.ns() != 0 && request.deadline.expired())
       return fail(Code::kDeadlineExceeded, "{} of {} bytes were copied in time", done,
                   request.length);
     if (!up()) return tl::unexpected<Error>(cause());
     auto piece = std::min(request.length - done, kPiece);
-    InFlight::Section section;
-    auto grant = FERRY_TRY(peer_->check(request.remote, request.offset + done, piece, need));
-    iovec here{request.local + done, piece};
-    iovec there{
-        reinterpret_cast<void*>(static_cast<std::uintptr_t>(grant.address + request.offset + done)),
-        piece};
-    auto moved = need == Rights::kWrite ? process_vm_writev(peer_->pid(), &here, 1, &there, 1, 0)
-                                        : process_vm_readv(peer_->pid(), &here, 1, &there, 1, 0);
-    if (moved <= 0) {
+    auto offset = request.offset + done;
+    auto grant = FERRY_TRY(peer_->check(request.remote, offset, piece, Rights::kRead));
+    stall_for_tests(StallPoint::kReadByKernel);
+    auto copied = copy_from_process(peer_->pid(), peer_->mark(), {request.local + done, piece},
+                                    grant.address + offset);
+    if (!peer_->stood(request.remote))
+      return tl::unexpected<Error>(peer_->why_not(request.remote, offset, piece, Rights::kRead));
+    if (copied == 0) {
       wires_->sender.ways().refuse_kernel();
       return false;
     }
-    done += static_cast<std::uint64_t>(moved);
+    done += copied;
   }
   return true;
 }

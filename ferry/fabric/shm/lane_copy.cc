@@ -122,7 +122,7 @@ int ShmLane::help_on_loop() {
 // Everything in the job is the peer's word: the grant is checked as for any request, and the source
 // is read-only memory of the peer.
 bool ShmLane::help_with(const JobView& job) {
-  InFlight::Section section;
+  InFlight::Section section(InFlight::Memory::kBoth);
   RemoteRegion remote;
   remote.key = job.key;
   remote.epoch = job.epoch;

@@ -91,7 +91,7 @@ class ShmLane final : public Lane {
   Transfer post_read(Request& request);
   Transfer post_atomic(Request& request);
   Transfer post_message(Request& request);
-  Transfer post_own(Request& request, Rights need);
+  Transfer post_own_read(Request& request);
   Transfer post_stream(Request& request);
   // How far an attempt on mapped memory came.
   enum class Attempt : std::uint8_t { kDone, kUnknown, kNotMapped, kRefused, kFailed };
@@ -112,10 +112,7 @@ class ShmLane final : public Lane {
   Attempt try_write(Request& request, std::optional<Error>& error);
   Attempt try_read(const Request& request);
   Attempt try_atomic(const Request& request, std::uint64_t& found);
-  // By the kernel, to or from memory of the peer's own. kNotMapped: what is left goes through the
-  // ring.
-  Attempt try_across(Request& request, Rights need, std::optional<Error>& error);
-  Result<bool> copy_across(const Request& request, Rights need);
+  Result<bool> read_by_kernel(const Request& request);
   Status resolve(const Request& request);
   Transfer why_refused(const Request& request, Rights need) const;
   Status copy_in(const Request& request, std::byte* to);

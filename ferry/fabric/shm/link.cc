@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ferry/base/log.h"
+#include "ferry/base/log_limit.h"
 #include "ferry/base/spin.h"
 #include "ferry/fabric/shm/link_internal.h"
 #include "ferry/fabric/shm/peer_internal.h"
@@ -47,22 +47,31 @@ bool Link::flush_locked() {
   return false;
 }
 
-bool Link::take() {
+Link::State Link::take() {
   LockGuard<Mutex> guard(in_lock_);
-  while (!ended_) {
+  while (state_ != State::kEnded) {
     auto got = receive_packet(socket_.get());
-    if (got && got->what == Received::What::kNothing) return true;
-    if (got && got->what == Received::What::kEnd) {
-      ended_ = true;
+    if (!got) {
+      break_off(got.error());
       break;
     }
-    Status taken = got ? take_one(std::move(*got)) : tl::unexpected<Error>(got.error());
-    if (taken) continue;
-    logger().warn("the local socket of session {}: {}", session_, taken.error().to_string());
-    ended_ = true;
-    wake();
+    if (got->what == Received::What::kNothing) break;
+    if (got->what == Received::What::kEnd) {
+      state_ = State::kEnded;
+    } else if (state_ == State::kUp) {
+      if (auto taken = take_one(std::move(*got)); !taken) break_off(taken.error());
+    }
   }
-  return false;
+  return state_;
+}
+
+void Link::break_off(const Error& why) {
+  if (state_ != State::kUp) return;
+  static LogLimit limit("local sockets of sessions");
+  limit.warn("the local socket of session {}: {}", session_, why.to_string());
+  state_ = State::kBroken;
+  revocations_.clear();
+  wake();
 }
 
 Status Link::take_one(Received got) {

@@ -30,9 +30,11 @@ class Link {
   void send(const Packet& packet, std::span<const int> fds = {});
   // Sends what waited. True while something still waits.
   bool flush();
-  // Takes what has arrived: blocks go to the peer, revocations wait for the service thread. False
-  // once the peer has ended the link or broken the protocol.
-  bool take();
+  // kBroken: the peer broke the protocol, or a packet was lost here. What it says does not count
+  // any more, but it may still have our memory mapped: only kEnded says that it has not.
+  enum class State : std::uint8_t { kUp, kBroken, kEnded };
+  // Takes what has arrived: blocks go to the peer, revocations wait for the service thread.
+  State take();
   // The revocations and answers that have arrived, in order.
   std::deque<Packet> revocations();
 
@@ -49,6 +51,7 @@ class Link {
     std::vector<Fd> fds;
   };
   Status take_one(Received got) FERRY_REQUIRES(in_lock_);
+  void break_off(const Error& why) FERRY_REQUIRES(in_lock_);
   void wake() const;
   bool flush_locked() FERRY_REQUIRES(out_lock_);
 
@@ -57,7 +60,7 @@ class Link {
   const std::weak_ptr<Peer> peer_;
   const std::shared_ptr<const Fd> waker_;
   Mutex in_lock_;
-  bool ended_ FERRY_GUARDED_BY(in_lock_) = false;
+  State state_ FERRY_GUARDED_BY(in_lock_) = State::kUp;
   std::deque<Packet> revocations_ FERRY_GUARDED_BY(in_lock_);
   Mutex out_lock_;
   bool goodbye_ FERRY_GUARDED_BY(out_lock_) = false;

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -17,6 +18,7 @@ namespace ferry::fabric::shm {
 namespace {
 
 constexpr std::size_t kMaxFds = kMaxLoops + 4;
+constexpr int kBacklogOfStrangers = 4096;  // the kernel caps it at net.core.somaxconn
 
 struct Address {
   sockaddr_un raw{};
@@ -35,6 +37,13 @@ Result<Fd> new_socket() {
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno(errno, "creating a local socket (raise the open-files limit?)");
   return fd;
+}
+
+Status set_blocking(int fd, bool on) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, on ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) != 0)
+    return fail_errno(errno, "setting the mode of a local socket");
+  return {};
 }
 
 struct Ancillary {
@@ -60,16 +69,32 @@ Result<Fd> listen_local(const std::string& name) {
   Address address(name);
   if (::bind(fd.get(), address.get(), address.length) != 0)
     return fail_errno(errno, "binding the local socket '@{}'", name);
-  if (::listen(fd.get(), 128) != 0)
+  if (::listen(fd.get(), kBacklogOfStrangers) != 0)
     return fail_errno(errno, "listening on the local socket '@{}'", name);
   return fd;
 }
 
-Result<Fd> connect_local(const std::string& name) {
+// The kernel lets those who block take places of a full queue in turn; those who ask again and
+// again would have to be lucky.
+Result<Fd> connect_local(const std::string& name, Deadline deadline) {
   auto fd = FERRY_TRY(new_socket());
   Address address(name);
-  if (::connect(fd.get(), address.get(), address.length) != 0)
-    return fail_errno(errno, "connecting to the peer's local socket '@{}'", name);
+  FERRY_TRY(set_blocking(fd.get(), true));
+  for (;;) {
+    const auto left = std::max<Nanos>(deadline.left(), std::chrono::milliseconds(1)).count();
+    const timeval span{left / 1'000'000'000, left % 1'000'000'000 / 1000};
+    if (::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &span, sizeof span) != 0)
+      return fail_errno(errno, "giving a local socket a deadline");
+    if (::connect(fd.get(), address.get(), address.length) == 0) break;
+    if (errno != EAGAIN && errno != EINTR)
+      return fail_errno(errno, "connecting to the peer's local socket '@{}'", name);
+    if (deadline.expired())
+      return fail(Code::kDeadlineExceeded,
+                  "the queue of the peer's local socket '@{}' stayed full: does another program of "
+                  "this machine flood it?",
+                  name);
+  }
+  FERRY_TRY(set_blocking(fd.get(), false));
   return fd;
 }
 
@@ -80,19 +105,24 @@ Result<Fd> accept_local(int listener) {
   return fd;
 }
 
-Status check_peer(int socket, std::uint32_t uid, std::int32_t pid) {
+std::optional<ProcessAtEnd> process_at_end(int socket) {
   ucred who{};
   socklen_t size = sizeof who;
-  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0)
-    return fail_errno(errno, "asking who is at the other end of a local socket");
-  if (who.uid != uid)
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return {};
+  return ProcessAtEnd{who.uid, who.pid};
+}
+
+Status check_peer(int socket, std::uint32_t uid, std::int32_t pid) {
+  auto who = process_at_end(socket);
+  if (!who) return fail_errno(errno, "asking who is at the other end of a local socket");
+  if (who->uid != uid)
     return fail(Code::kPermissionDenied,
                 "the other end of a local socket belongs to user {}, not {}; use tcp between users",
-                who.uid, uid);
-  if (pid != 0 && who.pid != pid)
+                who->uid, uid);
+  if (pid != 0 && who->pid != pid)
     return fail(Code::kPermissionDenied,
                 "the other end of a local socket is process {}, but the peer said it is {}",
-                who.pid, pid);
+                who->pid, pid);
   return {};
 }
 

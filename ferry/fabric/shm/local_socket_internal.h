@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,10 +25,17 @@ struct Received {
 };
 
 Result<Fd> listen_local(const std::string& name);
-Result<Fd> connect_local(const std::string& name);
+// Waits for a place in the queue of whoever listens, until the deadline.
+Result<Fd> connect_local(const std::string& name, Deadline deadline);
 // Nothing waiting is an outcome: an empty Fd.
 Result<Fd> accept_local(int listener);
 
+struct ProcessAtEnd {
+  std::uint32_t uid = 0;
+  std::int32_t pid = 0;
+};
+// Who is at the other end, by the kernel's word; nothing if errno says why not.
+std::optional<ProcessAtEnd> process_at_end(int socket);
 // kPermissionDenied unless the process at the other end belongs to `uid` and, where pid is not 0,
 // is `pid`.
 Status check_peer(int socket, std::uint32_t uid, std::int32_t pid);

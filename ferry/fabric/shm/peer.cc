@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "ferry/base/log.h"
+#include "ferry/base/log_limit.h"
 #include "ferry/base/spin.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/peer_internal.h"
@@ -144,10 +144,11 @@ Status Peer::meet(std::vector<Fd> fds, std::uint32_t loops) {
   if (fds.size() != 3 + loops)
     return fail(Code::kInvalidArgument, "a hello with {} descriptors for {} loops", fds.size(),
                 loops);
-  FERRY_TRY(check_segment(fds[0].get(), sizeof(GrantTable::Slot) * GrantTable::kSlots));
+  FERRY_TRY(check_segment(fds[0].get(), GrantTable::kBytes));
   FERRY_TRY(check_segment(fds[1].get(), sizeof(Bell) * loops));
   FERRY_TRY(check_segment(fds[2].get(), sizeof(Doorbell) * loops));
   table_ = FERRY_TRY(GrantTable::map(std::move(fds[0])));
+  mark_ = table_->mark();
   bell_mapping_ = FERRY_TRY(Mapping::shared(fds[1].get(), sizeof(Bell) * loops, false));
   doorbell_mapping_ = FERRY_TRY(Mapping::shared(fds[2].get(), sizeof(Doorbell) * loops));
   bells_ = reinterpret_cast<const Bell*>(bell_mapping_.data());
@@ -181,7 +182,8 @@ void Peer::take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fd
   for (const auto& fd : fds) {
     auto checked = check_segment(fd.get(), length);
     if (!checked) {
-      logger().warn("block {} of session {}: {}", id, number_, checked.error().to_string());
+      static LogLimit limit("refused blocks");
+      limit.warn("block {} of session {}: {}", id, number_, checked.error().to_string());
       return;
     }
   }
@@ -217,7 +219,7 @@ void Peer::drop_block(std::uint32_t id) {
       return;
     }
   }
-  auto running = InFlight::Running::now();
+  auto running = InFlight::Running::now(InFlight::Memory::kBoth);
   while (!running.ended()) ::usleep(50);
 }
 

@@ -22,7 +22,7 @@ Options options() {
   Options made;
   made.provider = "shm";
   made.secret = kSecret;
-  made.patience = 0.5;
+  made.give_up = std::chrono::seconds(1);
   return made;
 }
 

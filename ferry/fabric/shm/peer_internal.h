@@ -68,12 +68,15 @@ class Peer : public std::enable_shared_from_this<Peer> {
                                   std::uint64_t length, Rights need) const {
     return table_->check(remote, offset, length, need, number_at_peer_);
   }
-  // The peer's process, as the kernel named it.
+  // The peer's process, as the kernel named it, and how to know that it still has this number.
   std::int32_t pid() const { return pid_; }
+  const GrantTable::Mark& mark() const { return mark_; }
   // Why a request that does not stand fails, as the owner would say.
   Error why_not(const RemoteRegion& remote, std::uint64_t offset, std::uint64_t length,
                 Rights need) const;
   bool stands(const RemoteRegion& remote) const { return table_->stands(remote.key, remote.epoch); }
+  // After a copy from its memory: whether the grant has stood until now, and the copy is good.
+  bool stood(const RemoteRegion& remote) const { return table_->stood(remote.key, remote.epoch); }
 
   // The peer's block for reading only, for helping with its copies; empty if unknown. Valid within
   // the InFlight::Section that it is called in.
@@ -162,6 +165,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   const std::int32_t pid_;
   // Set by meet(), before any lane is up; never changed after.
   std::unique_ptr<GrantTable> table_;
+  GrantTable::Mark mark_;
   Mapping bell_mapping_;
   Mapping doorbell_mapping_;
   std::vector<Fd> events_;

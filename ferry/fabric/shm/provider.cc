@@ -143,7 +143,7 @@ void ShmProvider::forget(PeerSession& peer) {
 }
 
 void ShmProvider::revoke(const GrantTable::Grant& grant, std::function<void()> quiet) {
-  service_->revoke(grant.key, grant.peer, std::move(quiet));
+  service_->revoke(grant, std::move(quiet));
 }
 
 Status ShmProvider::attach(const memory::Block& block) {

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -10,8 +11,12 @@ namespace ferry::fabric::shm {
 
 namespace {
 constexpr std::size_t kMaxGreetings = 256;
-constexpr auto kGreetingTime = std::chrono::seconds(2);
+constexpr int kAcceptsPerTurn = 256;
+constexpr std::int64_t kGreetingNs = 2'000'000'000;
+// A newcomer that has not said hello for this long loses its place if others wait.
+constexpr std::int64_t kStalledNs = 200'000'000;
 constexpr int kSoonMs = 1;
+constexpr int kLooks = 16;
 constexpr int kIdleMs = 1000;
 }  // namespace
 
@@ -62,15 +67,18 @@ std::shared_ptr<Link> Service::add_link(Fd socket, const std::shared_ptr<Peer>& 
   return link;
 }
 
-void Service::revoke(std::uint64_t key, std::uint32_t only_session, std::function<void()> quiet) {
-  auto running = InFlight::Running::now();
+void Service::revoke(const GrantTable::Grant& grant, std::function<void()> quiet) {
+  auto running = InFlight::Running::now(InFlight::Memory::kOwn);
+  // A copy of 64 KiB at most, mostly: not worth a wake of the service thread.
+  for (int look = 0; look < kLooks && !running.ended(); ++look) ::sched_yield();
   std::vector<std::shared_ptr<Link>> asked;
   std::uint64_t number = 0;
   {
     LockGuard<Mutex> guard(lock_);
     std::set<std::uint32_t> sessions;
     for (const auto& link : links_) {
-      bool concerned = only_session == 0 || link->session() == only_session;
+      bool concerned =
+          grant.mappable && (grant.peer == GrantTable::kAnyPeer || link->session() == grant.peer);
       if (concerned && sessions.insert(link->session()).second) asked.push_back(link);
     }
     if (!asked.empty() || !running.ended()) {
@@ -82,14 +90,15 @@ void Service::revoke(std::uint64_t key, std::uint32_t only_session, std::functio
     quiet();
     return;
   }
-  for (auto& link : asked) link->send(RevokePacket{number, key});
+  for (auto& link : asked) link->send(RevokePacket{number, grant.key});
   if (asked.empty()) wake();
 }
 
 void Service::run() {
   ::prctl(PR_SET_NAME, "ferry-shm");
   for (;;) {
-    std::vector<pollfd> waiting{{listener_.get(), POLLIN, 0}, {waker_->get(), POLLIN, 0}};
+    const int listener = takes_newcomers() ? listener_.get() : -1;  // poll() passes over -1
+    std::vector<pollfd> waiting{{listener, POLLIN, 0}, {waker_->get(), POLLIN, 0}};
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_) return;
@@ -101,6 +110,7 @@ void Service::run() {
     [[maybe_unused]] auto got = ::read(waker_->get(), &drained, sizeof drained);
     if (waiting[0].revents != 0) accept_newcomers();
     look_at_greetings();
+    refused_.report(now_ns());
     look_at_links();
     answer_peers();
     end_revocations();  // last: the device may be closed by it
@@ -116,34 +126,48 @@ int Service::timeout_ms() {
   return greetings_.empty() ? kIdleMs : 100;
 }
 
+// Others wait in the kernel's queue meanwhile.
+bool Service::takes_newcomers() const {
+  if (hold_newcomers.load(std::memory_order_relaxed)) return false;
+  return greetings_.size() < kMaxGreetings || now_ns() - greetings_.front().since > kStalledNs;
+}
+
 void Service::accept_newcomers() {
-  for (;;) {
+  for (int i = 0; i < kAcceptsPerTurn && takes_newcomers(); ++i) {
     auto socket = accept_local(listener_.get());
     if (!socket) {
-      logger().warn("{}", socket.error().to_string());
+      refused_.warn("{}", socket.error().to_string());
       ::usleep(1000);  // out of descriptors, most likely: do not spin on it
       return;
     }
     if (!*socket) return;
-    auto allowed = check_peer(socket->get(), ::geteuid(), 0);
-    if (!allowed) {
-      logger().warn("refused: {}", allowed.error().to_string());
-      continue;
-    }
-    if (greetings_.size() >= kMaxGreetings) continue;
-    greetings_.push_back({std::move(*socket), Deadline::after(kGreetingTime)});
+    accept(*std::move(socket));
   }
+}
+
+// Anybody on this machine can connect, as often as they like: those who are not of this user go
+// before anything is kept of them.
+void Service::accept(Fd socket) {
+  auto who = process_at_end(socket.get());
+  if (!who || who->uid != ::geteuid()) {
+    refused_.warn("refused user {} (process {}) on the local socket: it is for user {} only",
+                  who ? who->uid : 0, who ? who->pid : 0, ::geteuid());
+    return;
+  }
+  if (greetings_.size() >= kMaxGreetings) greetings_.erase(greetings_.begin());
+  greetings_.push_back({std::move(socket), now_ns()});
 }
 
 void Service::look_at_greetings() {
   std::erase_if(greetings_, [this](Greeting& greeting) {
     auto got = receive_packet(greeting.socket.get());
-    if (got && got->what == Received::What::kNothing) return greeting.deadline.expired();
+    if (got && got->what == Received::What::kNothing)
+      return now_ns() - greeting.since > kGreetingNs;
     if (!got || got->what == Received::What::kEnd) return true;
     auto packet = decode(got->bytes);
     auto* hello = packet ? std::get_if<HelloPacket>(&*packet) : nullptr;
     if (hello == nullptr || !hello->connecting || got->fds.size() != hello->descriptors()) {
-      logger().warn("refused a newcomer that says no proper hello on the local socket");
+      refused_.warn("refused a newcomer that says no proper hello on the local socket");
       return true;
     }
     greet_(std::move(greeting.socket), *hello, std::move(got->fds));
@@ -159,11 +183,12 @@ void Service::look_at_links() {
   }
   unsent_ = false;
   for (const auto& link : links) {
-    bool alive = link->take();
+    const auto state = link->take();
     take_revocations(link);
     unsent_ = link->flush() || unsent_;
-    if (alive) continue;
-    {
+    if (state == Link::State::kUp) continue;
+    // A link that is broken stays until its end: revocations wait for that.
+    if (state == Link::State::kEnded) {
       LockGuard<Mutex> guard(lock_);
       std::erase(links_, link);
       bool gone = std::none_of(links_.begin(), links_.end(), [&](const auto& other) {
@@ -174,14 +199,19 @@ void Service::look_at_links() {
     }
     if (auto peer = link->peer())
       peer->lost(
-          fail(Code::kUnavailable, "the peer's process ended, or closed its device").value());
+          state == Link::State::kBroken
+              ? fail(Code::kDataLoss,
+                     "the peer broke the protocol of the local socket, or "
+                     "the limit of open files (ulimit -n) is reached")
+                    .value()
+              : fail(Code::kUnavailable, "the peer's process ended, or closed its device").value());
   }
 }
 
 void Service::take_revocations(const std::shared_ptr<Link>& link) {
   for (const auto& packet : link->revocations()) {
     if (const auto* revoke = std::get_if<RevokePacket>(&packet)) {
-      answers_.push_back({link, *revoke, InFlight::Running::now()});
+      answers_.push_back({link, *revoke, InFlight::Running::now(InFlight::Memory::kPeers)});
     } else if (const auto* revoked = std::get_if<RevokedPacket>(&packet)) {
       LockGuard<Mutex> guard(lock_);
       for (auto& revocation : revocations_)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -8,11 +9,16 @@
 #include <vector>
 
 #include "ferry/base/fd.h"
+#include "ferry/base/log_limit.h"
 #include "ferry/base/spin.h"
+#include "ferry/fabric/grant_table_internal.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/link_internal.h"
 
 namespace ferry::fabric::shm {
+
+// For tests: while it is true, no service of this process takes newcomers.
+inline std::atomic<bool> hold_newcomers{false};
 
 // The provider's own thread, off the data path: greets newcomers on the local socket, watches links
 // for news and for their end, and sees revocations through. Thread-safe.
@@ -31,15 +37,19 @@ class Service : public std::enable_shared_from_this<Service> {
   // Makes a link of a socket whose hellos are exchanged, and watches it.
   std::shared_ptr<Link> add_link(Fd socket, const std::shared_ptr<Peer>& peer);
 
-  // Asks the peers that may use the grant (all, or one session) to say when they no longer do.
-  // Calls `quiet` once all have, or are gone, and no thread of this process touches it either.
-  void revoke(std::uint64_t key, std::uint32_t only_session, std::function<void()> quiet);
+  // Calls `quiet` once nobody can touch the memory of a grant that was removed from the table.
+  // Memory that peers map: asks those that may use the grant (all, or one session) to say when they
+  // no longer do, and waits until all have, or are gone. Memory of the program's own: no peer
+  // stores to it, only threads of this process, and a peer that reads it finds out that it came too
+  // late. For both it waits for threads of this process that serve a peer right now.
+  void revoke(const GrantTable::Grant& grant, std::function<void()> quiet);
 
  private:
   Service(Fd listener, Fd waker, Greet greet);
+  // A process of this user's that has connected and not said hello yet.
   struct Greeting {
     Fd socket;
-    Deadline deadline;
+    std::int64_t since = 0;
   };
   // Ours to be told about.
   struct Revocation {
@@ -57,7 +67,9 @@ class Service : public std::enable_shared_from_this<Service> {
 
   void run();
   int timeout_ms();
+  bool takes_newcomers() const;
   void accept_newcomers();
+  void accept(Fd socket);
   void look_at_greetings();
   void look_at_links();
   void take_revocations(const std::shared_ptr<Link>& link);
@@ -74,7 +86,8 @@ class Service : public std::enable_shared_from_this<Service> {
   std::vector<Revocation> revocations_ FERRY_GUARDED_BY(lock_);
   std::uint64_t last_number_ FERRY_GUARDED_BY(lock_) = 0;
   // The service thread's own.
-  std::vector<Greeting> greetings_;
+  std::vector<Greeting> greetings_;  // oldest first
+  LogLimit refused_{"refused connections to the local socket"};
   std::vector<Answer> answers_;
   bool unsent_ = false;
   std::thread thread_;

@@ -57,11 +57,19 @@ class ShmProvider final : public Provider {
   Result<std::shared_ptr<Lane>> join(std::shared_ptr<ShmLane> lane, const ShmSource& source,
                                      const Offer& offer, const JoinToken& token, std::int32_t pid,
                                      Deadline deadline);
+  // The peer's answer to a hello, and the socket that it came by.
+  struct Greeted {
+    Fd socket;
+    Received answer;
+  };
+  Result<Greeted> greet_peer(const Offer& offer, const HelloPacket& hello, std::span<const int> fds,
+                             std::int32_t pid, Deadline deadline);
   void greet(Fd socket, const HelloPacket& hello, std::vector<Fd> fds);
   Status welcome(Fd& socket, const HelloPacket& hello, std::vector<Fd> fds);
   void introduce_blocks(const std::shared_ptr<Peer>& peer, Fd socket);
 
   ProviderContext& context_;
+  LogLimit refused_{"refused shared-memory lanes"};
   Offer offer_;
   Fd table_fd_;  // read-only
   Fd bell_fd_;

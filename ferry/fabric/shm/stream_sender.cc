@@ -59,7 +59,7 @@ bool StreamSender::add(Operation* op, const Request& request) {
   mine.offset = request.offset;
   mine.operand = request.operand;
   mine.compare = request.compare;
-  mine.began = request.length >= Ways::kLeast ? now_ns() : 0;
+  mine.began = request.verb == Verb::kRead && request.length >= Ways::kLeast ? now_ns() : 0;
   mine.flagged = request.flag != nullptr;
   if (mine.flagged) mine.flag = *request.flag;
   LockGuard<SpinLock> guard(lock_);

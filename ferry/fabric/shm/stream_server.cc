@@ -5,6 +5,7 @@
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/stream_internal.h"
 #include "ferry/fabric/shm/wire_internal.h"
+#include "ferry/fabric/stall_internal.h"
 
 namespace ferry::fabric::shm {
 
@@ -117,9 +118,11 @@ Status StreamServer::place(std::span<const std::byte> bytes) {
       bytes.size() > current_.length - current_.moved)
     return fail(Code::kDataLoss, "more bytes than the request said");
   if (!current_.error && !bytes.empty()) {
-    InFlight::Section section;
-    if (stands(current_.remote, Rights::kWrite))
+    InFlight::Section section(InFlight::Memory::kOwn);
+    if (stands(current_.remote, Rights::kWrite)) {
+      stall_for_tests(StallPoint::kServeWrite);
       std::memcpy(current_.at + current_.moved, bytes.data(), bytes.size());
+    }
   }
   current_.moved += bytes.size();
   return {};
@@ -143,7 +146,7 @@ Result<bool> StreamServer::reply() {
 
 void StreamServer::store_flag() {
   if (current_.flag_at == nullptr) return;
-  InFlight::Section section;
+  InFlight::Section section(InFlight::Memory::kOwn);
   // The loop wakes whoever sleeps on it, since there was progress.
   if (stands(current_.flag, Rights::kWrite))
     __atomic_store_n(word_at(current_.flag_at), current_.header.value, __ATOMIC_RELEASE);
@@ -158,7 +161,7 @@ Result<bool> StreamServer::reply_data() {
     header.kind = RecordHeader::Kind::kData;
     header.number = current_.header.number;
     std::memcpy(room.data(), &header, sizeof header);
-    InFlight::Section section;
+    InFlight::Section section(InFlight::Memory::kOwn);
     if (!stands(current_.remote, Rights::kRead)) return true;
     std::memcpy(room.data() + sizeof header, current_.at + current_.moved, bytes);
     replies_.commit();
@@ -175,7 +178,7 @@ Result<bool> StreamServer::reply_value() {
   header.kind = RecordHeader::Kind::kValue;
   header.number = current_.header.number;
   {
-    InFlight::Section section;
+    InFlight::Section section(InFlight::Memory::kOwn);
     if (!stands(current_.remote, Rights::kAtomic)) return true;
     auto* word = word_at(current_.at);
     header.value = current_.compare;

@@ -6,10 +6,10 @@
 
 namespace ferry::fabric::shm {
 
-// Large copies to and from memory that nobody can map go one of two ways. Through the ring both
-// cores copy, which wins where they share a cache; the kernel copies once, on the caller's core
-// (process_vm_writev), which wins where they do not, and where the peer is busy with something
-// else. Which is faster is measured on the copies themselves. Thread-safe; two that measure at once
+// Large reads from memory that nobody can map go one of two ways. Through the ring both cores copy,
+// which wins where they share a cache; the kernel copies once, on the caller's core
+// (process_vm_readv), which wins where they do not, and where the peer is busy with something else.
+// Which is faster is measured on the copies themselves. Thread-safe; two that measure at once
 // may lose one of the two.
 class Ways {
  public:
@@ -18,7 +18,7 @@ class Ways {
 
   // The way that was faster for copies of about this length; now and then the other one.
   Way choose(std::uint64_t length);
-  // A copy took so long.
+  // A read took so long.
   void took(Way way, std::uint64_t length, std::int64_t ns);
   // The kernel does not let us: never again.
   void refuse_kernel() { kernel_refused_.store(true, std::memory_order_relaxed); }

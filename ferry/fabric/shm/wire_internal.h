@@ -17,7 +17,7 @@ namespace ferry::fabric::shm {
 
 inline constexpr std::size_t kMaxText = 512;  // bytes of an error's words
 
-inline constexpr std::uint16_t kWireVersion = 1;
+inline constexpr std::uint16_t kWireVersion = 2;
 inline constexpr std::size_t kMaxPacket = 1024;
 using JoinToken = std::array<std::byte, 16>;
 

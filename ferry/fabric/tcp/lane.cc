@@ -6,7 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "ferry/base/log.h"
+#include "ferry/base/log_limit.h"
+#include "ferry/fabric/peer_watch_internal.h"
 #include "ferry/fabric/tcp/lane_internal.h"
 #include "ferry/fabric/tcp/source_internal.h"
 
@@ -159,6 +160,11 @@ void TcpLane::close(const Error& cause) {
     // A peer that has just left may have sent word of what it did before.
     if (!shut_ && socket_) receive_on_loop();
     if (!shut_ && socket_ && sender_.late() != 0) sender_.kick(false);
+    if (shut_) {
+      // Why the session ended says more than how this lane did.
+      LockGuard<SpinLock> guard(cause_lock_);
+      cause_ = cause;
+    }
     shut_on_loop(cause, true);
   });
 }
@@ -171,7 +177,7 @@ void TcpLane::shut_on_loop(const Error& cause, bool goodbye, Chain first) {
   }
   up_.store(false, std::memory_order_release);
   Chain ended;
-  sender_.close(goodbye, ended);
+  sender_.close(goodbye, peer_->given_up_after(), ended);
   auto self = shared_from_this();
   if (socket_) {
     source_.remove(*this);
@@ -196,8 +202,9 @@ void TcpLane::break_on_loop(const Error& cause) {
 void TcpLane::lose_peer_on_loop(const Error& cause) {
   if (shut_) return;
   auto self = shared_from_this();
-  logger().warn("peer {} broke the protocol on lane {}: {}", peer_->identity().endpoint, number_,
-                cause.to_string());
+  static LogLimit limit("peers that broke the protocol of tcp lanes");
+  limit.warn("peer {} broke the protocol on lane {}: {}", peer_->identity().endpoint, number_,
+             cause.to_string());
   shut_on_loop(cause, false);
   peer_->peer_lost(cause);
 }
@@ -264,8 +271,11 @@ int TcpLane::receive_on_loop() {
     if (got < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return work;
-      break_on_loop(
-          fail_errno(errno, "lane {} to {} broke", number_, peer_->identity().endpoint).value());
+      // Also if the kernel has waited for acknowledgements in vain: ETIMEDOUT.
+      break_on_loop(Error(Code::kUnavailable,
+                          fmt::format("lane {} to {} broke: {}", number_,
+                                      peer_->identity().endpoint, text_of_errno(errno)),
+                          errno, __FILE__, __LINE__));
       return 1;
     }
     if (got == 0) {
@@ -283,9 +293,7 @@ int TcpLane::receive_on_loop() {
     if (wake_at_ > 1 && receiver_.remaining() < static_cast<std::uint64_t>(wake_at_))
       wake_at_on_loop(receiver_.remaining());
     if (protocol_.said_goodbye()) {
-      shut_on_loop(
-          fail(Code::kUnavailable, "{} closed the channel", peer_->identity().endpoint).value(),
-          false);
+      shut_on_loop(goodbye_error(), false);
       return 1;
     }
     // Less than was asked for: the socket is empty, unless its end is there to be seen.
@@ -293,6 +301,13 @@ int TcpLane::receive_on_loop() {
   }
   readable_ = true;
   return work;
+}
+
+Error TcpLane::goodbye_error() const {
+  const auto& name = peer_->identity().endpoint;
+  if (const auto silence = protocol_.gave_up_after(); silence != Nanos(0))
+    return given_up_by(name, silence);
+  return fail(Code::kUnavailable, "{} closed the channel", name).value();
 }
 
 void TcpLane::tick_on_loop(std::int64_t now) {

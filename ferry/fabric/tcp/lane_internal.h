@@ -57,6 +57,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   Status take_rest_on_loop(std::span<const std::byte> rest);
   void break_on_loop(const Error& cause);
   void lose_peer_on_loop(const Error& cause);
+  Error goodbye_error() const;
   void shut_on_loop(const Error& cause, bool goodbye, Chain first = {});
   Error cause();
 

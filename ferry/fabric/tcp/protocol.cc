@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "ferry/fabric/stall_internal.h"
 #include "ferry/fabric/tcp/protocol_internal.h"
 
 namespace ferry::fabric::tcp {
@@ -28,7 +29,10 @@ Status Protocol::begin(const Header& header) {
   refused_.reset();
   FERRY_TRY(take_word(header.done, header.taken));
   if (is_request(header.kind())) return begin_request();
-  if (header.kind() == FrameType::kBye) goodbye_ = true;
+  if (header.kind() == FrameType::kBye) {
+    goodbye_ = true;
+    gave_up_after_ = std::chrono::milliseconds(static_cast<std::uint32_t>(header.value));
+  }
   if (header.kind() == FrameType::kAck || header.kind() == FrameType::kBye) return {};
   return begin_answer();
 }
@@ -111,6 +115,7 @@ std::byte* Protocol::place(std::uint64_t at) {
                    .value();
     return nullptr;
   }
+  stall_for_tests(StallPoint::kServeWrite);
   return to_ + at;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ferry/base/clock.h"
 #include "ferry/fabric/grant_table_internal.h"
 #include "ferry/fabric/tcp/inbox_internal.h"
 #include "ferry/fabric/tcp/receiver_internal.h"
@@ -33,6 +34,8 @@ class Protocol final : public FrameSink {
 
   // The peer has closed the lane on purpose.
   bool said_goodbye() const { return goodbye_; }
+  // The silence after which it gave this side up; 0: it closed the lane for another reason.
+  Nanos gave_up_after() const { return gave_up_after_; }
   // Whether the peer is likely to wait for word of what was just placed; asking forgets it.
   bool take_urgent() { return std::exchange(urgent_, false); }
   // Whether the peer waits for word of something that it has not been told of.
@@ -69,6 +72,7 @@ class Protocol final : public FrameSink {
   std::uint64_t last_request_ = 0;  // of the peer's
   std::uint64_t prompt_ = 0;        // the last of them whose end the peer waits for
   bool goodbye_ = false;
+  Nanos gave_up_after_{0};
   bool urgent_ = false;
   std::array<char, kMaxReason> reason_{};
 };

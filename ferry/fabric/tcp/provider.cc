@@ -8,6 +8,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/codec.h"
+#include "ferry/bootstrap/dial.h"
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/hello.h"
 #include "ferry/bootstrap/socket.h"
@@ -20,14 +21,15 @@ namespace {
 
 // Larger ones, and the kernel's own growing of them, fall out of the cache and lose.
 constexpr int kSocketBuffer = 256 * 1024;
-constexpr std::chrono::milliseconds kSilence(3000);
 
-Status prepare_socket(int fd, double patience) {
+Status prepare_socket(int fd, Nanos give_up) {
   // The kernel keeps the value within net.core.[rw]mem_max: less is slower, not wrong.
   for (int option : {SO_SNDBUF, SO_RCVBUF})
     ::setsockopt(fd, SOL_SOCKET, option, &kSocketBuffer, sizeof kSocketBuffer);
-  auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(kSilence * patience);
-  return bootstrap::set_user_timeout(fd, silence);
+  // A stopped peer whose window is full counts as silent for this, too: no sooner than it is given
+  // up. A host that is gone is found by the control connection.
+  return bootstrap::set_user_timeout(
+      fd, std::chrono::duration_cast<std::chrono::milliseconds>(give_up));
 }
 
 class TcpProvider final : public Provider {
@@ -92,18 +94,16 @@ Result<std::shared_ptr<Lane>> TcpProvider::connect(std::shared_ptr<PeerSession> 
   auto token = decoder.u64();
   FERRY_TRY(decoder.finish("the peer's answer to a tcp lane"));
   auto endpoint = FERRY_TRY(bootstrap::Endpoint::parse(peer->identity().endpoint));
-  auto socket = FERRY_TRY(bootstrap::connect_tcp(endpoint, deadline));
   bootstrap::Hello mine;
   mine.purpose = bootstrap::Purpose::kLane;
   mine.device = context_.id.bytes;
   mine.session = token;
   mine.lane = lane;
-  auto joined = FERRY_TRY(bootstrap::join(socket.get(), bootstrap::Role::kConnector,
-                                          *context_.secret, std::move(mine), deadline));
+  auto [socket, joined] = FERRY_TRY(bootstrap::dial(endpoint, *context_.secret, mine, deadline));
   if (joined.peer.device != peer->identity().device.bytes)
     return fail(Code::kUnauthenticated, "another device than {} answered at {}; connect again",
                 peer->identity().device.to_string(), peer->identity().endpoint);
-  FERRY_TRY(prepare_socket(socket.get(), context_.options->patience));
+  FERRY_TRY(prepare_socket(socket.get(), context_.options->give_up));
   auto made = make_lane(std::move(peer), lane, loop);
   FERRY_TRY(made->start(std::move(socket), joined.rest));
   return made;
@@ -136,7 +136,7 @@ Status TcpProvider::adopt(Fd socket, std::uint64_t token, std::span<const std::b
   }
   if (lane == nullptr)
     return fail(Code::kNotFound, "a peer joined a lane that nobody waits for; connect again");
-  FERRY_TRY(prepare_socket(socket.get(), context_.options->patience));
+  FERRY_TRY(prepare_socket(socket.get(), context_.options->give_up));
   return lane->start(std::move(socket), rest);
 }
 

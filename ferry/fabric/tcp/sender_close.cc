@@ -85,22 +85,23 @@ bool Sender::give_up_frame(std::size_t index, Chain& out) {
   return !stuck;
 }
 
-void Sender::say_goodbye() {
+void Sender::say_goodbye(Nanos given_up_after) {
   Header bye;
   bye.type = static_cast<std::uint8_t>(FrameType::kBye);
+  bye.value = static_cast<std::uint64_t>(given_up_after / std::chrono::milliseconds(1));
   // Answers in the batch never leave: what they belong to is not done.
   if (count_ == 0) stamp(bye, placed_.load(std::memory_order_acquire));
   [[maybe_unused]] auto sent = ::send(fd_, &bye, sizeof bye, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void Sender::close(bool goodbye, Chain& out) {
+void Sender::close(bool goodbye, Nanos given_up_after, Chain& out) {
   take_over();
   {
     LockGuard<SpinLock> guard(lock_);
     closed_ = true;
     while (Operation* op = requests_.pop()) out.push(op);
     while (Operation* op = held_.pop()) out.push(op);
-    if (goodbye && offset_ == 0 && fd_ >= 0) say_goodbye();
+    if (goodbye && offset_ == 0 && fd_ >= 0) say_goodbye(given_up_after);
     for (; answers_head_ != answers_tail_; ++answers_head_)
       answers_[answers_head_ % kWindow].reason.reset();
     backlog_.store(0, std::memory_order_relaxed);

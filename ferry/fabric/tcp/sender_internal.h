@@ -107,8 +107,9 @@ class Sender {
   // Takes out of the queue what has expired or was cancelled; true if one of them is half sent, so
   // that only breaking the lane ends it.
   bool collect_expired(std::int64_t now, Chain& out);
-  // Refuses newcomers and gives out everything that is not done. Says goodbye if `goodbye`.
-  void close(bool goodbye, Chain& out);
+  // Refuses newcomers and gives out everything that is not done. Says goodbye if `goodbye`, and
+  // after which silence the peer was given up, if it was.
+  void close(bool goodbye, Nanos given_up_after, Chain& out);
   // Returns when no other thread reads the memory of a grant removed before.
   void wait_until_quiet();
 
@@ -143,7 +144,7 @@ class Sender {
   void withdraw_revoked(std::size_t index);
   void advance(std::uint64_t bytes);
   Frame& frame(std::size_t index) { return batch_[(first_ + index) % kBatch]; }
-  void say_goodbye() FERRY_REQUIRES(lock_);
+  void say_goodbye(Nanos given_up_after) FERRY_REQUIRES(lock_);
   void take_over();
   void hand_back();
   bool give_up_frame(std::size_t index, Chain& out);

@@ -91,6 +91,7 @@ Result<std::unique_ptr<Adapter>> open_device(ibv_device* device, const Options& 
     usable = use_port(*adapter, port, options.verbs_gid);
   if (!usable) return tl::unexpected(usable.error());
   note_abilities(*adapter);
+  adapter->numa_node = numa_node_of(adapter->name);
   adapter->pd.reset(ibv_alloc_pd(adapter->context.get()));
   if (adapter->pd == nullptr) return fail_errno(errno, "a protection domain of {}", adapter->name);
   return adapter;
@@ -114,6 +115,12 @@ std::string_view name_of(ibv_port_state state) {
       return "active, deferred";
   }
   return "unknown";
+}
+
+int numa_node_of(const std::string& device, const std::string& root) {
+  int node = -1;
+  std::ifstream file(fmt::format("{}/{}/device/numa_node", root, device));
+  return file >> node && node >= 0 ? node : -1;
 }
 
 int bytes_of(ibv_mtu mtu) { return 128 << static_cast<int>(mtu); }

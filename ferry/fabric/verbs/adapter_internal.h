@@ -37,7 +37,11 @@ struct Adapter {
   bool repeats_binds = false;
   bool atomics = false;
   std::uint64_t max_segment = 0;  // bytes of one work request
+  int numa_node = -1;             // of the NIC; -1: not known
 };
+
+// The NUMA node that a device below `root` says it is at; -1 if it says none.
+int numa_node_of(const std::string& device, const std::string& root = "/sys/class/infiniband");
 
 // The device and port that the options name, or the first active one.
 Result<std::unique_ptr<Adapter>> open_adapter(const Options& options);

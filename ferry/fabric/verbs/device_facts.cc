@@ -1,7 +1,5 @@
 #include "ferry/fabric/verbs/device_facts.h"
 
-#include <fstream>
-
 #include "ferry/fabric/verbs/adapter_internal.h"
 
 namespace ferry::fabric::verbs {
@@ -50,8 +48,7 @@ void read_limits(DeviceFact& fact, const ibv_device_attr& limits) {
 DeviceFact device_fact(ibv_device* device) {
   DeviceFact fact;
   fact.name = ibv_get_device_name(device);
-  std::ifstream(fmt::format("/sys/class/infiniband/{}/device/numa_node", fact.name)) >>
-      fact.numa_node;
+  fact.numa_node = numa_node_of(fact.name);
   Handle<ibv_context> context(ibv_open_device(device));
   if (context == nullptr) {
     fact.problem = fmt::format(

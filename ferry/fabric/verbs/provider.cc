@@ -42,6 +42,7 @@ class VerbsProvider final : public Provider {
 
   std::string_view name() const override { return "verbs"; }
   const Capabilities& capabilities() const override { return capabilities_; }
+  int numa_node() const override { return shared_.adapter->numa_node; }
   std::vector<std::byte> offer() const override { return encode(shared_.adapter->address); }
 
   Status usable(const PeerIdentity&, std::span<const std::byte> peer_offer) const override {

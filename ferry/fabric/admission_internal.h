@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ferry/base/clock.h"
+#include "ferry/base/fd.h"
+#include "ferry/base/log_limit.h"
+#include "ferry/bootstrap/hello.h"
+#include "ferry/fabric/loop_internal.h"
+
+namespace ferry::fabric {
+
+class DeviceCore;
+
+// The listening socket of a device, and connections that are not authenticated yet. Strangers have
+// a bounded number of places. When all are taken, a newcomer takes the place of the one that has
+// stalled longest; when nobody stalls, it waits in the kernel's backlog. Whoever has proved that it
+// knows the secret has a place of another kind, which strangers cannot take.
+//
+// The *_on_loop methods belong to the control loop, whose source the owner is.
+class Admission {
+ public:
+  struct Joined {
+    Fd socket;
+    std::uint32_t number;  // that the session will have
+    bootstrap::Handshake handshake;
+  };
+  struct Owner {
+    Loop* loop = nullptr;
+    Loop::Source* source = nullptr;
+    std::function<std::uint32_t()> next_number;
+    bootstrap::Admit admit;
+    std::function<void(Joined)> joined;
+  };
+
+  Admission(DeviceCore& device, Owner owner);
+
+  Status listen();
+  const std::string& endpoint() const { return endpoint_; }
+  // Newcomers are taken from now on: the device can introduce itself.
+  Status start();
+  void close_on_loop();
+
+  // Whether the descriptor is the listener or a newcomer's; then it was seen to.
+  bool ready_on_loop(int fd);
+  void tick_on_loop(std::int64_t now);
+  // Whether newcomers wait until somebody stalls. Any thread.
+  bool is_full() const { return full_.load(std::memory_order_relaxed); }
+
+ private:
+  // silent -> opened -> proven -> joined; from each the newcomer may leave.
+  enum class Stage : std::uint8_t { kSilent, kOpened, kProven };
+  struct Newcomer {
+    Fd socket;
+    std::uint32_t number = 0;
+    std::optional<bootstrap::Handshake> handshake;  // from its first byte on
+    Stage stage = Stage::kSilent;
+    std::int64_t since = 0;  // when it came to this stage
+    Deadline deadline;
+  };
+  using Newcomers = std::map<int, Newcomer>;
+
+  void accept_on_loop();
+  bool make_room_on_loop(bool at_once);
+  void pause_on_loop();
+  void resume_on_loop();
+  void welcome_on_loop(Fd socket);
+  void advance_on_loop(int fd);
+  Status step_on_loop(Newcomer& newcomer);
+  Status begin_handshake(Newcomer& newcomer);
+  Status consume(Newcomer& newcomer, std::span<const std::byte> bytes);
+  void change_stage(Newcomer& newcomer, Stage stage);
+  Newcomers::iterator longest_at(Stage stage, std::int64_t before);
+  void turn_away_on_loop(Newcomers::iterator newcomer);
+  void remove_on_loop(Newcomers::iterator newcomer);
+  Status watch(int fd, std::uint32_t events);
+
+  DeviceCore& device_;
+  const Owner owner_;
+  std::size_t places_ = 0;  // of strangers
+  Fd listener_;
+  std::string endpoint_;
+  std::vector<std::byte> introduction_;
+  Newcomers newcomers_;
+  std::size_t proven_ = 0;  // of newcomers_
+  std::atomic<bool> full_{false};
+  LogLimit refused_{"refused newcomers"};
+};
+
+}  // namespace ferry::fabric

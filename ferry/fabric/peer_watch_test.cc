@@ -1,0 +1,81 @@
+#include <gtest/gtest.h>
+
+#include "ferry/fabric/peer_watch_internal.h"
+
+namespace ferry::fabric {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Verdict = PeerWatch::Verdict;
+
+// Looks every 100 ms until there is a verdict, and says after how long; an hour is for ever.
+Nanos until(PeerWatch& watch, Verdict wanted, bool acknowledged = true) {
+  for (Nanos time(0); time < std::chrono::hours(1); time += milliseconds(100)) {
+    const auto verdict = watch.look(milliseconds(100), acknowledged);
+    if (verdict == wanted) return time + milliseconds(100);
+    if (verdict != Verdict::kNothingNew) break;
+  }
+  return Nanos(-1);
+}
+
+TEST(PeerWatch, BySelfAloneNamesSilenceAfterThreeSecondsAndGivesUpAfterSixty) {
+  const Options options;
+  EXPECT_EQ(options.give_up, seconds(60));
+  EXPECT_EQ(options.operation_deadline, seconds(60));
+  PeerWatch watch(PeerWatch::Limits::of(options));
+  EXPECT_EQ(until(watch, Verdict::kSilent), seconds(3));
+  EXPECT_TRUE(watch.silent());
+  EXPECT_EQ(until(watch, Verdict::kGiveUp), seconds(57));
+  EXPECT_EQ(watch.silence(), seconds(60));
+}
+
+TEST(PeerWatch, SaysOnceThatThePeerSpeaksAgain) {
+  PeerWatch watch(PeerWatch::Limits::of({}));
+  EXPECT_EQ(until(watch, Verdict::kSilent), seconds(3));
+  watch.hear();
+  EXPECT_EQ(watch.look(milliseconds(100), true), Verdict::kSpeaks);
+  EXPECT_EQ(watch.ended_silence(), seconds(3));
+  EXPECT_FALSE(watch.silent());
+  watch.hear();
+  EXPECT_EQ(watch.look(milliseconds(100), true), Verdict::kNothingNew);
+  EXPECT_EQ(until(watch, Verdict::kSilent), seconds(3));
+}
+
+TEST(PeerWatch, AHostThatAcknowledgesNothingIsGoneSooner) {
+  PeerWatch watch(PeerWatch::Limits::of({}));
+  EXPECT_EQ(until(watch, Verdict::kSilent, false), seconds(3));
+  EXPECT_EQ(watch.look(milliseconds(100), true),
+            Verdict::kNothingNew);  // one that does begins anew
+  EXPECT_EQ(until(watch, Verdict::kHostGone, false), seconds(10));
+}
+
+// What this process slept through, it could not have heard.
+TEST(PeerWatch, CountsOnlyTimeInWhichItCouldHear) {
+  PeerWatch watch(PeerWatch::Limits::of({}));
+  for (int look = 0; look < 29; ++look)
+    EXPECT_EQ(watch.look(milliseconds(100), false), Verdict::kNothingNew);
+  EXPECT_EQ(watch.look(Nanos(0), false), Verdict::kNothingNew);
+  EXPECT_EQ(watch.look(milliseconds(100), false), Verdict::kSilent);
+}
+
+TEST(PeerWatch, PatienceScalesTheNoticeAndNotTheEnd) {
+  Options options;
+  options.patience = 2;
+  options.give_up = seconds(20);
+  PeerWatch watch(PeerWatch::Limits::of(options));
+  EXPECT_EQ(until(watch, Verdict::kSilent), seconds(6));
+  EXPECT_EQ(until(watch, Verdict::kGiveUp), seconds(14));
+}
+
+TEST(PeerWatch, AsksOftenEnoughForAShortSilence) {
+  Options options;
+  options.give_up = seconds(1);
+  PeerWatch watch(PeerWatch::Limits::of(options));
+  int pings = 0;
+  for (int look = 0; look < 10; ++look) pings += watch.ping_is_due(milliseconds(100)) ? 1 : 0;
+  EXPECT_GE(pings, 3);
+}
+
+}  // namespace
+}  // namespace ferry::fabric
