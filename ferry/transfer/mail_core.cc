@@ -83,6 +83,7 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   Parts parts;
   parts.options = options;
   parts.tuning = start.tuning;
+  parts.source = start.source;
   parts.landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce(), kMailNames));
   parts.words =
       FERRY_TRY(device.allocate(options.rendezvous * Layout::kLine, fabric::Rights::kReadWrite));
@@ -120,7 +121,7 @@ MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& chan
       device_(device),
       channel_(channel),
       options_(parts.options),
-      tuning_(parts.tuning),
+      tuning_(parts.tuning, parts.source),
       peer_(parts.peer),
       maps_(parts.launch.maps()),
       batch_body_(batch_body(parts)),

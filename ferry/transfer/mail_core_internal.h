@@ -93,6 +93,7 @@ struct MailParcel {
   std::uint64_t posted = 0;      // chunks
   std::uint64_t reaped = 0;
   std::unique_ptr<MailChunk[]> chunks;
+  std::uint32_t most_chunks = 0;  // that there are: as many reads may be in flight
   std::optional<Error> error;
   std::optional<Error> asked;  // the failure that made us ask,
   std::uint64_t given_up = 0;  // and the sender's answer: not in the buffer, which holds bytes
@@ -152,6 +153,7 @@ class MailCore {
   struct Parts {
     MailboxOptions options;
     Tuning tuning;
+    TuningSource source = TuningSource::kDefault;
     MailHello peer;
     Landing landing;
     Launch launch;
@@ -204,7 +206,10 @@ class MailCore {
   }
   void expire_due();
   MailStats stats();
-  const Tuning& tuning() const { return tuning_; }
+  const LiveTuning& tuning() const { return tuning_; }
+  void retune(const Tuning& tuning, TuningSource source) {
+    tuning_.replace(with_options(tuning, options_, device_), source);
+  }
 
   SpinLock lock;
   std::atomic<std::uint32_t> pins{0};  // of RoomCore::progress_others()
@@ -371,7 +376,7 @@ class MailCore {
   fabric::Device& device_;
   fabric::Channel& channel_;
   const MailboxOptions options_;
-  const Tuning tuning_;
+  LiveTuning tuning_;
   const MailHello peer_;
   const bool maps_;
   // What this end uses of the peer's slots, and of how many at once where it needs memory of its
@@ -452,7 +457,7 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
       cpu_relax();
     }
   }
-  if (!room_.wait(done, deadline, mode, tuning_.spin)) return false;
+  if (!room_.wait(done, deadline, mode, tuning_.spin())) return false;
   room_.progress_others(this);
   return done() || !deadline.expired();
 }

@@ -6,7 +6,7 @@
 namespace ferry::transfer {
 
 bool MailCore::is_eager(MailParts parts, std::uint64_t bytes) const {
-  return bytes <= tuning_.eager_threshold &&
+  return bytes <= tuning_.eager_threshold() &&
          eager_record_bytes(parts) <= batch_body_ - MailBatch::kBytes;
 }
 

@@ -176,7 +176,7 @@ void MailCore::fail_parcel(MailParcel& parcel, const Error& error) {
   changed_ = true;
   std::erase(to_map_, &parcel);
   for (auto i = parcel.reaped; i < parcel.posted; ++i)
-    unplan(parcel.chunks[i % tuning_.chunks_in_flight]);
+    unplan(parcel.chunks[i % parcel.most_chunks]);
 }
 
 // It does not come, and those behind it do.

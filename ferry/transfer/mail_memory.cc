@@ -116,7 +116,7 @@ std::vector<MailCore::Place> MailCore::find_places(MailParts parts) {
       places[i].how = Place::How::kShared;
       places[i].remote = room->remote;
       places[i].offset = room->offset;
-    } else if (part.size() > tuning_.copy_up_to) {
+    } else if (part.size() > tuning_.copy_up_to()) {
       places[i].how = Place::How::kRegister;
     }
     bool copy = places[i].how == Place::How::kCopy;

@@ -72,8 +72,10 @@ bool MailCore::admit(MailParcel& parcel, bool& in_line) {
   parcel.piece = 0;
   parcel.first_part = 0;
   parcel.piece_at = parcel.piece_done = parcel.posted = parcel.reaped = 0;
-  if (parcel.chunks == nullptr)
-    parcel.chunks = std::make_unique<MailChunk[]>(tuning_.chunks_in_flight);
+  if (const auto most = tuning_.chunks_in_flight(); parcel.most_chunks != most) {
+    parcel.chunks = std::make_unique<MailChunk[]>(most);
+    parcel.most_chunks = most;
+  }
   parcel.parts.clear();
   std::uint64_t at = 0;
   for (auto size : parcel.announcement.sizes) {
@@ -96,8 +98,8 @@ void MailCore::plan_chunks(MailParcel& parcel) {
       ++parcel.piece;
       continue;
     }
-    if (parcel.posted - parcel.reaped == tuning_.chunks_in_flight) return;
-    auto bytes = std::min(tuning_.chunk_bytes, span - parcel.piece_done);
+    if (parcel.posted - parcel.reaped == parcel.most_chunks) return;
+    auto bytes = std::min(tuning_.chunk_bytes(), span - parcel.piece_done);
     auto at = parcel.piece_at + parcel.piece_done;
     ++stats_.reads;
     plan_read(parcel, parcel.buffer.bytes.subspan(at, bytes),
@@ -108,7 +110,7 @@ void MailCore::plan_chunks(MailParcel& parcel) {
 
 void MailCore::plan_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
                          std::uint64_t end) {
-  auto* chunk = &parcel.chunks[parcel.posted++ % tuning_.chunks_in_flight];
+  auto* chunk = &parcel.chunks[parcel.posted++ % parcel.most_chunks];
   chunk->error.reset();
   chunk->to = to;
   chunk->from = from;
@@ -166,7 +168,7 @@ void MailCore::unplan(MailChunk& chunk) {
 // In the order in which they were asked for.
 void MailCore::reap(MailParcel& parcel) {
   for (; parcel.reaped < parcel.posted; ++parcel.reaped) {
-    auto& chunk = parcel.chunks[parcel.reaped % tuning_.chunks_in_flight];
+    auto& chunk = parcel.chunks[parcel.reaped % parcel.most_chunks];
     if (chunk.stage != MailChunk::Stage::kPosted || !chunk.ended.load(std::memory_order_acquire))
       return;
     chunk.transfer = {};

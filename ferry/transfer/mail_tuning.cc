@@ -16,6 +16,7 @@ using Opening = std::vector<std::byte>;
 
 constexpr std::uint32_t kOfferMagic = 0x314E5446;     // "FTN1"
 constexpr auto kLeastTime = std::chrono::seconds(2);  // before the deadline of open()
+constexpr auto kParting = std::chrono::seconds(2);
 constexpr std::size_t kMemoryToMeasure = std::size_t{32} << 20;
 
 bool is_offer(std::span<const std::byte> opening) {
@@ -26,17 +27,6 @@ Result<Opening> receive_opening(fabric::Channel& channel, Deadline deadline) {
   Opening opening(std::max(MailHello::kWireBytes, TuningOffer::kWireBytes));
   opening.resize(FERRY_TRY(channel.receive(opening, deadline)));
   return opening;
-}
-
-// The user's word is above everything else.
-Tuning with_options(Tuning tuning, const MailboxOptions& options, const fabric::Device& device) {
-  if (device.spin() != fabric::Options().spin) tuning.spin = device.spin();
-  tuning.eager_threshold = options.eager_threshold.value_or(tuning.eager_threshold);
-  tuning.copy_up_to = options.copy_up_to.value_or(tuning.copy_up_to);
-  tuning.chunk_bytes = options.chunk_bytes.value_or(tuning.chunk_bytes);
-  tuning.chunks_in_flight = options.chunks_in_flight.value_or(tuning.chunks_in_flight);
-  tuning.spin = options.spin.value_or(tuning.spin);
-  return tuning;
 }
 
 bool leaves_open(const MailboxOptions& options) {
@@ -56,8 +46,8 @@ class Settling {
         may_measure_(may_measure),
         deadline_(deadline) {}
 
-  // Nothing: the defaults. Fills `early` if the peer does not take part.
-  Result<std::optional<Tuning>> settle(Opening& early) {
+  // Fills `early` if the peer does not take part.
+  Result<FoundTuning> settle(Opening& early) {
     auto entry = cache_.load(path_);
     TuningOffer mine;
     if (entry) {
@@ -66,7 +56,8 @@ class Settling {
       mine.state = TuningOffer::State::kWould;
     }
     auto theirs = FERRY_TRY(exchange(mine, early));
-    if (entry) return std::optional(entry->found.tuning);
+    if (entry) return FoundTuning{entry->found.tuning, TuningSource::kKept};
+    if (cache_.folder().empty()) return defaults();
     return agree(mine, theirs);
   }
 
@@ -102,18 +93,26 @@ class Settling {
     return TuningOffer();
   }
 
-  Result<std::optional<Tuning>> agree(const TuningOffer& mine, const TuningOffer& theirs) {
-    if (theirs.state == TuningOffer::State::kHas) return keep({theirs.tuning, {}});
+  Result<FoundTuning> agree(const TuningOffer& mine, const TuningOffer& theirs) {
+    if (theirs.state == TuningOffer::State::kHas) {
+      keep({theirs.tuning, {}});
+      return FoundTuning{theirs.tuning, TuningSource::kKept};
+    }
     if (mine.state != TuningOffer::State::kWould || theirs.state != TuningOffer::State::kWould)
-      return std::optional<Tuning>();
-    return keep(FERRY_TRY(calibrate(device_, channel_, {}, deadline_)));
+      return defaults();
+    const auto found = FERRY_TRY(calibrate(device_, channel_, {}, deadline_));
+    keep(found);
+    return FoundTuning{found.tuning, TuningSource::kMeasured};
   }
 
-  std::optional<Tuning> keep(const Calibration& found) {
+  FoundTuning defaults() const {
+    return {default_tuning(channel_.provider()), TuningSource::kDefault};
+  }
+
+  void keep(const Calibration& found) {
     if (auto stored = cache_.store(path_, found); !stored)
       logger().warn("the tuning of the path to {} is not kept: {}", channel_.peer_endpoint(),
                     stored.error().message());
-    return found.tuning;
   }
 
   fabric::Device& device_;
@@ -125,7 +124,29 @@ class Settling {
   Fd lock_;
 };
 
+// The end that is through first must not take the channel away from the other.
+void part_from_peer(fabric::Channel& channel) {
+  const auto limit = Deadline::after(kParting);
+  (void)channel.send({}, {.deadline = limit}).wait();
+  std::byte none{};
+  (void)channel.receive({&none, 1}, limit);
+}
+
+std::string folder_or_default(const std::string& folder) {
+  return folder.empty() ? TuningCache::default_folder() : folder;
+}
+
 }  // namespace
+
+Tuning with_options(Tuning tuning, const MailboxOptions& options, const fabric::Device& device) {
+  if (device.spin() != fabric::Options().spin) tuning.spin = device.spin();
+  tuning.eager_threshold = options.eager_threshold.value_or(tuning.eager_threshold);
+  tuning.copy_up_to = options.copy_up_to.value_or(tuning.copy_up_to);
+  tuning.chunk_bytes = options.chunk_bytes.value_or(tuning.chunk_bytes);
+  tuning.chunks_in_flight = options.chunks_in_flight.value_or(tuning.chunks_in_flight);
+  tuning.spin = options.spin.value_or(tuning.spin);
+  return tuning;
+}
 
 TuningOffer::Wire TuningOffer::to_wire() const {
   std::vector<std::byte> out;
@@ -155,14 +176,34 @@ Result<MailStart> settle_tuning(fabric::Device& device, fabric::Channel& channel
                                 Deadline deadline) {
   MailStart start;
   start.tuning = default_tuning(channel.provider());
-  auto folder = room.tuning_folder.empty() ? TuningCache::default_folder() : room.tuning_folder;
+  auto folder = folder_or_default(room.tuning_folder);
   if (room.tuning != TuningUse::kOff && !folder.empty() && leaves_open(options)) {
     Settling settling(device, channel, std::move(folder), room.tuning == TuningUse::kMeasure,
                       deadline);
-    if (auto found = FERRY_TRY(settling.settle(start.early_hello))) start.tuning = *found;
+    const auto found = FERRY_TRY(settling.settle(start.early_hello));
+    start.tuning = found.tuning;
+    start.source = found.source;
   }
   start.tuning = with_options(start.tuning, options, device);
   return start;
+}
+
+Result<FoundTuning> find_tuning(fabric::Device& device, fabric::Channel& channel, TuningUse use,
+                                const std::string& folder, Deadline deadline) {
+  // Without a folder this end has nothing and would not measure, and says so.
+  const bool may_measure = use == TuningUse::kMeasure && !folder_or_default(folder).empty();
+  Settling settling(device, channel, use == TuningUse::kOff ? "" : folder_or_default(folder),
+                    may_measure, deadline);
+  Opening nothing;
+  auto found = settling.settle(nothing);
+  if (found) part_from_peer(channel);
+  return found;
+}
+
+FoundTuning kept_tuning(const fabric::Channel& channel, const std::string& folder) {
+  const auto entry = TuningCache(folder_or_default(folder)).load(TuningPath::of(channel));
+  if (entry) return {entry->found.tuning, TuningSource::kKept};
+  return {default_tuning(channel.provider()), TuningSource::kDefault};
 }
 
 Result<std::vector<std::byte>> receive_hello(fabric::Channel& channel, const MailStart& start,

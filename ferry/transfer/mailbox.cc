@@ -125,7 +125,13 @@ bool Mailbox::eventful(bool wants_message) const {
 }
 std::uint64_t Mailbox::open_sends() const { return core_->open_sends(); }
 MailStats Mailbox::stats() const { return core_->stats(); }
-const Tuning& Mailbox::tuning() const { return core_->tuning(); }
+Tuning Mailbox::tuning() const { return core_->tuning().now(); }
+TuningSource Mailbox::tuning_source() const { return core_->tuning().source(); }
+Status Mailbox::retune(const Tuning& tuning, TuningSource source) {
+  FERRY_TRY(check_tuning(tuning));
+  core_->retune(tuning, source);
+  return {};
+}
 
 bool Sending::poll() {
   if (outgoing_ == nullptr) return true;
@@ -161,6 +167,7 @@ void MailBuffer::reset() {
 std::span<const std::span<const std::byte>> Message::parts() const { return parcel_->parts; }
 std::uint64_t Message::bytes() const { return parcel_->bytes; }
 std::uint64_t Message::number() const { return parcel_->number; }
+bool Message::in_slot() const { return parcel_->place == MailParcel::Place::kSlot; }
 
 std::uint64_t Message::landed() const {
   auto span = parcel_->landed.load(std::memory_order_acquire);

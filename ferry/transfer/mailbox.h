@@ -97,6 +97,9 @@ class Message {
   // still change the bytes: check what you have read, not what you will read again.
   std::span<const std::span<const std::byte>> parts() const;
   std::uint64_t bytes() const;  // of all parts
+  // Whether it lies in one of the few slots of its mailbox, which are freed in order: who keeps
+  // such a message for long keeps the peer from sending.
+  bool in_slot() const;
   // Which message of the mailbox it is, from 1.
   std::uint64_t number() const;
 
@@ -139,11 +142,14 @@ class [[nodiscard]] Sending {
   ~Sending() { drop(); }
 
   // True once it has ended; makes a little progress. Never blocks, but when it ends may wait for
-  // the peer to let go of memory that was registered for it.
+  // threads of this process that copy from memory that was registered for it (on verbs, for the
+  // peer to let go of it).
   bool poll();
   // Makes progress until it has ended, which its deadline sees to, and says how:
-  // kDeadlineExceeded      nothing was sent; or a large message was announced and not taken: it may
-  //                        still arrive, whole, if it was in memory from allocate()
+  // kDeadlineExceeded      nothing was sent; or a large message was announced and not taken in
+  // time:
+  //                        it may still arrive, whole, above all if it was in memory from
+  //                        allocate(). Memory of the program's own may be used again
   // kUnavailable           the peer is gone
   // kResourceExhausted ... what the peer refused it with
   Status wait(fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
@@ -289,8 +295,13 @@ class Mailbox {
   // How many sends have not ended, seen to by whichever thread was in the mailbox last. Lock-free.
   std::uint64_t open_sends() const;
   MailStats stats() const;
-  // What is in effect.
-  const Tuning& tuning() const;
+  // What is in effect, and where that comes from which the options leave open.
+  Tuning tuning() const;
+  TuningSource tuning_source() const;
+  // Replaces what the options leave open, for messages from now on. Slots stay as large as they
+  // are: what does not fit into one is announced, whatever the threshold. kOutOfRange names a value
+  // that is out of bounds; nothing has changed then.
+  Status retune(const Tuning& tuning, TuningSource source);
 
  private:
   friend class MailRoom;

@@ -65,6 +65,18 @@ Status check_tuning(const Tuning& tuning) {
                        static_cast<std::uint64_t>(Limits::kSpin.count()));
 }
 
+std::string_view name_of(TuningSource source) {
+  switch (source) {
+    case TuningSource::kDefault:
+      return "default";
+    case TuningSource::kKept:
+      return "kept";
+    case TuningSource::kMeasured:
+      return "measured";
+  }
+  return "?";
+}
+
 Tuning default_tuning(std::string_view provider) {
   Tuning tuning;
   // Another round to announce a message costs more there than one more copy of it.

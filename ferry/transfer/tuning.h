@@ -25,6 +25,14 @@ struct Tuning {
   friend bool operator==(const Tuning&, const Tuning&) = default;
 };
 
+// Where the values in effect come from. What the user has set is above all of them.
+enum class TuningSource : std::uint8_t {
+  kDefault,   // nothing was known of the path
+  kKept,      // measured before, and kept here or at the peer
+  kMeasured,  // measured by this process
+};
+std::string_view name_of(TuningSource source);  // "default", "kept", "measured"
+
 // What a tuning from elsewhere (a file, a peer) may hold.
 struct TuningLimits {
   static constexpr std::uint64_t kEager = 256 << 10;

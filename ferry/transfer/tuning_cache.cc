@@ -178,7 +178,7 @@ Result<Fd> TuningCache::try_lock() const {
   FERRY_TRY(make_folder());
   // Hosts may share the folder.
   auto file = fmt::format("{}/{}-{}", folder_, kLockName, fabric::host_id());
-  Fd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  Fd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!fd) return fail_errno(errno, "opening {}", file);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno == EWOULDBLOCK) return fail(Code::kUnavailable, "another process calibrates now");

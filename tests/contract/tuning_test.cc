@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ferry/transfer/find_tuning.h"
 #include "ferry/transfer/mail_tuning_internal.h"
 #include "ferry/transfer/tuning_cache.h"
 #include "tests/contract/mail_kit.h"
@@ -198,6 +199,98 @@ TEST_F(MailTuning, AFileThatIsBrokenIsNoError) {
   open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kCached, at("one")));
   open_mail();
   EXPECT_EQ(at_a().tuning(), usual());
+}
+
+TEST_F(MailTuning, ItIsSaidWhereValuesComeFrom) {
+  using transfer::TuningSource;
+  open();
+  open_rooms(room(TuningUse::kOff), room(TuningUse::kOff));
+  open_mail();
+  EXPECT_EQ(at_a().tuning_source(), TuningSource::kDefault);
+  keep("one", unusual());
+  mail() = {};
+  open_rooms(room(TuningUse::kCached, at("one")), room(TuningUse::kMeasure, at("other")));
+  open_mail();
+  EXPECT_EQ(at_a().tuning_source(), TuningSource::kKept);
+  EXPECT_EQ(at_b().tuning_source(), TuningSource::kKept);
+}
+
+TEST_F(MailTuning, AMailboxIsRetunedWhileItIsUsed) {
+  using transfer::TuningSource;
+  open();
+  open_rooms(room(TuningUse::kOff), room(TuningUse::kOff));
+  MailboxOptions set;
+  set.eager_threshold = 2000;
+  open_mail({}, set);
+  std::thread sender([&] {
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      if (i == 100) must(at_a().retune(unusual(), TuningSource::kMeasured));
+      send_stamped(at_a(), 300'000 + i, i);
+    }
+  });
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    auto values = unusual();
+    values.chunks_in_flight = 1 + i % 7;
+    must(at_b().retune(values, TuningSource::kMeasured));
+    expect_next(at_b(), 300'000 + i, i);
+  }
+  sender.join();
+  EXPECT_EQ(at_a().tuning(), unusual());
+  EXPECT_EQ(at_a().tuning_source(), TuningSource::kMeasured);
+  EXPECT_EQ(at_b().tuning().eager_threshold, 2000U);  // what the user has set
+  EXPECT_EQ(at_b().tuning().chunk_bytes, unusual().chunk_bytes);
+  // From now on the new threshold: the slots hold it.
+  auto low = unusual();
+  low.eager_threshold = 100;
+  must(at_a().retune(low, TuningSource::kMeasured));
+  const auto before = at_a().stats().announced;
+  std::thread small([&] { send_stamped(at_a(), 200, 1); });
+  expect_next(at_b(), 200, 1);
+  small.join();
+  EXPECT_EQ(at_a().stats().announced, before + 1);
+  low.chunk_bytes = 1;
+  EXPECT_EQ(code_of(at_a().retune(low, TuningSource::kKept)), Code::kOutOfRange);
+  EXPECT_EQ(at_a().tuning_source(), TuningSource::kMeasured);
+}
+
+TEST_F(MailTuning, AMessageSaysWhetherItLiesInASlot) {
+  open();
+  open_rooms(room(TuningUse::kOff), room(TuningUse::kOff));
+  open_mail();
+  for (const std::size_t bytes : {100U, 300U << 10}) {
+    std::thread other([&] { send_stamped(at_a(), bytes, 1); });
+    {
+      auto message = must(at_b().receive(soon()));
+      EXPECT_EQ(message.in_slot(), bytes == 100U);
+    }
+    other.join();
+  }
+}
+
+// Without a mailbox, on a channel that is for this.
+TEST_F(MailTuning, APathIsMeasuredBesideMailboxes) {
+  using transfer::FoundTuning;
+  using transfer::TuningSource;
+  open();
+  const auto find = [&](TuningUse use_a, TuningUse use_b) {
+    Result<FoundTuning> found_a = FoundTuning{};
+    std::thread other(
+        [&] { found_a = transfer::find_tuning(a(), ab(), use_a, at("one"), soon()); });
+    auto found_b = transfer::find_tuning(b(), ba(), use_b, at("other"), soon());
+    other.join();
+    EXPECT_EQ(must(found_a).source, must(found_b).source);
+    EXPECT_EQ(must(found_a).tuning, must(found_b).tuning);
+    return must(found_a);
+  };
+  EXPECT_EQ(find(TuningUse::kOff, TuningUse::kMeasure).source, TuningSource::kDefault);
+  EXPECT_FALSE(kept("one") || kept("other"));
+  const auto measured = find(TuningUse::kMeasure, TuningUse::kMeasure);
+  EXPECT_EQ(measured.source, TuningSource::kMeasured);
+  ASSERT_TRUE(kept("one") && kept("other"));
+  EXPECT_EQ(kept("other")->found.tuning, measured.tuning);
+  EXPECT_EQ(find(TuningUse::kCached, TuningUse::kMeasure).source, TuningSource::kKept);
+  EXPECT_EQ(transfer::kept_tuning(ab(), at("one")).tuning, measured.tuning);
+  EXPECT_EQ(transfer::kept_tuning(ab(), at("none")).source, TuningSource::kDefault);
 }
 
 TEST_F(MailTuning, APeersNonsenseIsRefused) {
