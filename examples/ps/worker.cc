@@ -1,5 +1,6 @@
 // A worker of a parameter server: fits a line to points, each worker to its own.
 //   ferry ps --local 1x2 --mean -- example_ps_worker
+//   ferry ps --local 1x1 --consistency async -- example_ps_worker
 #include "ferry/ps/worker.h"
 
 #include <array>
@@ -36,7 +37,9 @@ int main() {
       slope[0] += error * x / 10;
       slope[1] += error / 10;
     }
-    // Waits until all workers have pushed: what comes back is the same for all of them.
+    // What comes back has this gradient. In step with others (unless --consistency async) it waits
+    // until all workers have pushed, and is the same for all of them. Afterwards nobody reads the
+    // gradient's memory any more, and the next step may write to it.
     auto pulled = worker->push_pull(*line, gradient->bytes(), soon());
     if (!pulled) return stop(pulled.error());
     pulled->copy_to(std::as_writable_bytes(std::span(weights)));

@@ -54,7 +54,8 @@ class Exchange::Core {
   const std::vector<Parameter> parameters_;
   const ExchangeOptions options_;
   std::array<ModelBuffers, 2> buffers_;
-  std::size_t front_ = 0;  // the caller's thread's
+  std::vector<Loan> loans_;  // of the gradients of a round; the pushing thread's
+  std::size_t front_ = 0;    // the caller's thread's
 
   mutable Mutex lock_;
   std::condition_variable_any changed_;
@@ -86,6 +87,7 @@ Status Exchange::Core::begin(Deadline deadline) {
       buffers.gradients.push_back(FERRY_TRY(worker_.allocate(spec, deadline)));
     }
   }
+  loans_.resize(parameters_.size());
   const LockGuard<Mutex> guard(lock_);
   for (std::size_t each = 0; each < buffers_.size(); ++each)
     known_[each] = FERRY_TRY(pull(buffers_[each], deadline));
@@ -163,9 +165,12 @@ bool Exchange::Core::await_round(std::uint64_t round) {
 Status Exchange::Core::push(const ModelBuffers& from) {
   const auto deadline = patience();
   for (std::size_t each = 0; each < parameters_.size(); ++each)
-    FERRY_TRY(worker_.push(parameters_[each], from.gradients[each].bytes(), deadline));
+    loans_[each] =
+        FERRY_TRY(worker_.lend_gradient(parameters_[each], from.gradients[each].bytes(), deadline));
   FERRY_TRY(worker_.end_step(deadline));
-  return worker_.flush(deadline);
+  FERRY_TRY(worker_.flush(deadline));
+  for (auto& loan : loans_) FERRY_TRY(loan.release(deadline));
+  return {};
 }
 
 void Exchange::Core::push_rounds() {

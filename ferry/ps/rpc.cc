@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include "ferry/ps/rpc_internal.h"
@@ -7,7 +8,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kAnswer{10};       // to send an answer
+constexpr seconds kAnswer{10};  // to send an answer
+constexpr std::chrono::milliseconds kBetweenLooks{50};
 constexpr std::size_t kText = 4096;  // of an error
 
 transfer::MailboxOptions box_options() { return {.slots = 4}; }
@@ -65,14 +67,25 @@ Result<Bytes> RpcClient::call(Ask what, const Bytes& body, Deadline deadline) {
   return FERRY_TRY(ask(what, body, deadline));
 }
 
-Result<Result<Bytes>> RpcClient::ask(Ask what, const Bytes& body, Deadline deadline) {
+Result<transfer::Message> RpcClient::receive(Deadline deadline, const Look& look) {
+  if (!look) return box_->receive(deadline);
+  for (;;) {
+    auto message = box_->receive(std::min(deadline, Deadline::after(kBetweenLooks)));
+    const bool none = !message && message.error().code() == Code::kDeadlineExceeded;
+    if (!none || deadline.expired()) return message;
+    FERRY_TRY(look());
+  }
+}
+
+Result<Result<Bytes>> RpcClient::ask(Ask what, const Bytes& body, Deadline deadline,
+                                     const Look& look) {
   LockGuard<Mutex> guard(lock_);
   const auto id = ++last_id_;
   Bytes question;
   bootstrap::Encoder(question).u64(id).u32(static_cast<std::uint32_t>(what)).raw(body);
   FERRY_TRY(box_->send_and_wait(question, deadline));
   for (;;) {
-    const auto message = FERRY_TRY(box_->receive(deadline));
+    const auto message = FERRY_TRY(receive(deadline, look));
     auto answer = FERRY_TRY(answer_to(id, message));
     if (answer) return *std::move(answer);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,12 +30,18 @@ class RpcClient {
   // What the peer answered, or the error it named. kUnavailable if it is gone. An answer that comes
   // after the deadline is thrown away.
   Result<Bytes> call(Ask what, const Bytes& body, Deadline deadline);
-  // The same, and tells what the peer answered from a failure to ask it.
-  Result<Result<Bytes>> ask(Ask what, const Bytes& body, Deadline deadline);
+  // The same, and tells what the peer answered from a failure to ask it. `look`, if there is one,
+  // is called from time to time while the peer is silent; what it fails with ends the question,
+  // which may have arrived or not. It must not use this client.
+  using Look = std::function<Status()>;
+  Result<Result<Bytes>> ask(Ask what, const Bytes& body, Deadline deadline, const Look& look = {});
   bool alive() const { return channel_.alive(); }
+  // The peer is gone or was given up, and does not come back on this connection.
+  bool lost() const { return channel_.peer_state() == fabric::PeerState::kLost; }
 
  private:
   explicit RpcClient(fabric::Channel channel) : channel_(std::move(channel)) {}
+  Result<transfer::Message> receive(Deadline deadline, const Look& look);
   static Result<std::optional<Result<Bytes>>> answer_to(std::uint64_t id,
                                                         const transfer::Message& message);
 

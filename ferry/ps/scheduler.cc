@@ -28,8 +28,12 @@ Result<std::unique_ptr<Scheduler::Core>> Scheduler::Core::open(SchedulerOptions 
   for (std::uint32_t rank = 0; rank < core->job_.workers; ++rank)
     if (!starts(core->job_, rank)) core->workers_[rank] = {.state = State::kOut, .member = false};
   if (!core->options_.state.empty()) FERRY_TRY(core->open_store());
+  // One that goes on has no use for a snapshot.
+  if (!core->options_.restore.empty() && core->endpoint_.empty()) FERRY_TRY(core->find_snapshot());
   auto control = control_options(core->options_.device);
-  core->asking_.emplace(FERRY_TRY(fabric::Device::open(control)));
+  auto asking = control;
+  if (core->job_.replicas > 1) asking.give_up = scaled(core->options_.lease, control);
+  core->asking_.emplace(FERRY_TRY(fabric::Device::open(asking)));
   control.listen = core->options_.device.listen;
   const auto listen = FERRY_TRY(bootstrap::Endpoint::parse(control.listen));
   if (!core->endpoint_.empty() && listen.port == 0) control.listen = core->endpoint_;
@@ -194,6 +198,13 @@ void Scheduler::Core::gone(std::uint64_t peer) {
   for (std::uint32_t index = 0; index < servers_.size(); ++index)
     if (servers_[index].peer == peer) server_gone(index);
   (void)keep();
+}
+
+// The lease of a server is the connection on which it is asked: whoever does not answer there for
+// that long is out, though its other connections wait longer.
+void Scheduler::Core::look_at_leases() {
+  for (std::uint32_t index = 0; index < servers_.size(); ++index)
+    if (servers_[index].client != nullptr && servers_[index].client->lost()) server_gone(index);
 }
 
 void Scheduler::Core::server_gone(std::uint32_t index) {

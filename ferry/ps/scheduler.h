@@ -13,9 +13,13 @@ namespace ferry::ps {
 
 struct SchedulerOptions {
   JobOptions job{};
-  fabric::Options device{};  // where it listens, the secret, patience; it is reached over tcp
-  // The job begins with the newest whole snapshot of this folder, if there is one. The number of
-  // servers may be another. Workers and servers see the same files.
+  // Where it listens, the secret, patience; it is reached over tcp. Workers, and servers whose
+  // blocks nobody else has, may be silent for `give_up` before the job goes on without them, or
+  // ends.
+  fabric::Options device{};
+  // The job begins with the newest whole snapshot of this folder; without one, if the folder has
+  // none at all. If it has only broken ones, open() fails with kDataLoss. The number of servers may
+  // be another. Workers and servers see the same files.
   std::string restore{};
   // Where the scheduler keeps what it knows, so that another one can go on after its end: a file, a
   // folder, or etcd://HOST:PORT/KEY. Empty: nowhere, and the job ends with it. What is kept there
@@ -25,6 +29,9 @@ struct SchedulerOptions {
   // With a state: how long a scheduler may be away, and how long one that is back waits for those
   // who were there. Scaled by the device's patience.
   Nanos away = std::chrono::seconds(30);
+  // With two copies of each block: a server that is silent for this long is taken out of the job,
+  // and the copies of its blocks take over. Scaled by the device's patience.
+  Nanos lease = std::chrono::seconds(3);
 };
 
 struct SchedulerStats {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -10,6 +11,7 @@
 #include "ferry/ps/placement_internal.h"
 #include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/scheduler.h"
+#include "ferry/ps/snapshot_internal.h"
 #include "ferry/ps/store_internal.h"
 
 namespace ferry::ps {
@@ -71,8 +73,12 @@ class Scheduler::Core final : public RpcServer::Handler {
     std::uint64_t anew = 0;  // the step that is begun anew under it
   };
   Core() = default;
-  // How long a server may take to answer.
-  Nanos server_answers() const { return scaled(std::chrono::seconds(10), options_.device); }
+  // How long a server may take to answer. Without a second copy the job ends with it: it gets all
+  // the time there is.
+  Nanos server_answers() const {
+    const auto span = scaled(std::chrono::seconds(10), options_.device);
+    return job_.replicas > 1 ? span : std::max(span, options_.device.give_up);
+  }
   Result<std::optional<Bytes>> join_server(const RpcServer::Question& question,
                                            bootstrap::Decoder& in);
   static Result<std::uint64_t> random_token();
@@ -111,6 +117,8 @@ class Scheduler::Core final : public RpcServer::Handler {
   Result<Bytes> tensor_there(bootstrap::Decoder& in);
   void forget_tensors_of(std::uint64_t peer);
   Result<Bytes> snapshot(bootstrap::Decoder& in);
+  // Before the job begins: what restore() is to begin with, once all servers are there.
+  Status find_snapshot();
   Status restore();
   void drop(const TensorInfo& info);
   Result<std::optional<Bytes>> barrier(const RpcServer::Question& question, bootstrap::Decoder& in);
@@ -125,6 +133,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   void end_if_over();
   void fail_job(const Error& cause);
   void dismiss(const Error& cause);
+  void look_at_leases();
   void server_gone(std::uint32_t index);
   void go_without(std::uint32_t index);
   // To the servers that are left, and so to the workers.
@@ -139,6 +148,7 @@ class Scheduler::Core final : public RpcServer::Handler {
 
   // The state on disk, and going on with it: scheduler_state.cc, scheduler_return.cc.
   Status open_store();
+  Result<std::optional<Bytes>> load();
   Status keep();
   Status save(const Bytes& image);
   void put_state(Bytes& image) const;
@@ -190,6 +200,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::optional<Error> failure_;
   bool over_ = false;  // every worker has left
 
+  std::optional<Snapshots::Found> to_restore_;
   std::unique_ptr<Store> store_;        // null: nothing is kept
   Bytes kept_;                          // the image that is in it
   std::optional<Error> not_kept_;       // it could not be kept, and the job has ended

@@ -70,6 +70,7 @@ void Scheduler::Core::away_again(std::uint64_t peer) {
 void Scheduler::Core::tick() {
   if (back_by_ && !failure_) look_who_is_back();
   if (servers_away_) return;
+  look_at_leases();
   let_enter();
   fill_place();
   bring_up();

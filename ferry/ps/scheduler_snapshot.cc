@@ -41,14 +41,19 @@ Result<Bytes> Scheduler::Core::snapshot(bootstrap::Decoder& in) {
   return answer;
 }
 
-Status Scheduler::Core::restore() {
-  if (options_.restore.empty()) return {};
+Status Scheduler::Core::find_snapshot() {
   auto found = Snapshots(options_.restore).newest();
   if (!found && found.error().code() == Code::kNotFound) {
     logger().warn("{}; the job begins without", found.error().message());
     return {};
   }
-  auto snapshot = FERRY_TRY(std::move(found));
+  to_restore_ = FERRY_TRY(std::move(found));
+  return {};
+}
+
+Status Scheduler::Core::restore() {
+  if (!to_restore_) return {};
+  auto snapshot = *std::exchange(to_restore_, {});
   for (auto& info : snapshot.tensors) {
     info.id = ++last_tensor_;
     info.block_bytes = Placement::block_bytes(info.spec, job_.block_bytes);

@@ -14,6 +14,8 @@ constexpr std::uint32_t kStateVersion = 3;
 constexpr std::uint32_t kMostState = 1 << 20;  // of anything that is counted
 constexpr std::chrono::seconds kSaving{10};
 constexpr std::chrono::milliseconds kSaveAgain{200};
+constexpr std::chrono::milliseconds kLoadAgain{50};
+constexpr std::chrono::milliseconds kLongestPause{2000};
 
 enum class Phase : std::uint8_t { kGoesOn = 0, kOver = 1, kFailed = 2 };
 
@@ -39,7 +41,7 @@ Status Scheduler::Core::open_store() {
   const std::chrono::duration<double, std::milli> away = options_.away * options_.device.patience;
   job_.scheduler_away_ms = static_cast<std::uint32_t>(std::max(away.count(), 1.0));
   store_ = FERRY_TRY(Store::open(where));
-  const auto image = FERRY_TRY(store_->load());
+  const auto image = FERRY_TRY(load());
   if (!image) return {};
   if (auto got = get_state(*image); !got)
     return fail(got.error().code(), "the state of a scheduler in {}: {}", where,
@@ -77,6 +79,18 @@ Status Scheduler::Core::keep() {
     fail_job(*not_kept_);
   }
   return tl::unexpected<Error>(*not_kept_);
+}
+
+// An etcd that is away may be so for a moment only. Members wait for a scheduler just as long.
+Result<std::optional<Bytes>> Scheduler::Core::load() {
+  const auto deadline = Deadline::after(std::chrono::milliseconds(job_.scheduler_away_ms));
+  for (auto pause = kLoadAgain;; pause = std::min(2 * pause, kLongestPause)) {
+    auto loaded = store_->load();
+    if (loaded || loaded.error().code() != Code::kUnavailable || deadline.expired()) return loaded;
+    logger().warn("{}; the scheduler tries again for {} s", loaded.error().message(),
+                  deadline.left_ms() / 1000);
+    std::this_thread::sleep_for(std::min<Nanos>(pause, deadline.left()));
+  }
 }
 
 // A disk that is full, or an etcd that is away, may be so for a moment only.

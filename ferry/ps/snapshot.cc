@@ -57,19 +57,22 @@ std::string Snapshots::file_of(const std::string& path, std::uint32_t server) {
   return fmt::format("{}/server-{:04}.ferry", path, server);
 }
 
-std::vector<std::string> Snapshots::all() const {
+Result<std::vector<std::string>> Snapshots::all() const {
   std::vector<std::string> found;
   std::error_code problem;
-  for (const auto& entry : fs::directory_iterator(folder_, problem))
-    if (entry.path().filename().string().starts_with(kPrefix))
-      found.push_back(entry.path().string());
+  for (fs::directory_iterator at(folder_, problem), end; !problem && at != end;
+       at.increment(problem))
+    if (at->path().filename().string().starts_with(kPrefix)) found.push_back(at->path().string());
+  if (problem && problem != std::errc::no_such_file_or_directory)
+    return fail(Code::kUnavailable, "cannot look for snapshots in {}: {}", folder_,
+                problem.message());
   std::sort(found.rbegin(), found.rend());
   return found;
 }
 
 Result<std::string> Snapshots::begin() const {
   std::uint64_t number = 0;
-  if (const auto there = all(); !there.empty()) {
+  if (const auto there = FERRY_TRY(all()); !there.empty()) {
     const auto name = fs::path(there.front()).filename().string().substr(std::strlen(kPrefix));
     (void)std::from_chars(name.data(), name.data() + name.size(), number);
   }
@@ -94,12 +97,12 @@ Status Snapshots::finish(const std::string& path, const std::vector<TensorInfo>&
 
 void Snapshots::keep_newest(std::size_t count) const {
   std::size_t whole = 0;
-  for (const auto& path : all()) {
+  for (const auto& path : all().value_or(std::vector<std::string>())) {
+    std::error_code problem;
     if (whole < count) {
-      if (fs::exists(fs::path(path) / kManifest)) ++whole;
+      if (fs::exists(fs::path(path) / kManifest, problem)) ++whole;
       continue;
     }
-    std::error_code problem;
     fs::remove_all(path, problem);
   }
 }
@@ -123,12 +126,17 @@ Result<Snapshots::Found> Snapshots::read(const std::string& path) {
 }
 
 Result<Snapshots::Found> Snapshots::newest() const {
-  for (const auto& path : all()) {
+  const auto there = FERRY_TRY(all());
+  if (there.empty()) return fail(Code::kNotFound, "there is no snapshot in {}", folder_);
+  for (const auto& path : there) {
     auto found = read(path);
     if (found) return found;
     logger().warn("{} is passed over: {}", path, found.error().message());
   }
-  return fail(Code::kNotFound, "there is no whole snapshot in {}", folder_);
+  return fail(
+      Code::kDataLoss,
+      "no snapshot in {} is whole; to begin without one, remove them or name another folder",
+      folder_);
 }
 
 Status Snapshots::put_image(storage::NamedTensors& tensors, const TensorInfo& info,

@@ -39,7 +39,7 @@ class Snapshots {
     std::uint32_t servers = 0;
   };
   // The newest whose files are all there and unbroken; others are logged and passed over. kNotFound
-  // if there is none.
+  // if there are none at all, kDataLoss if all of them are broken.
   Result<Found> newest() const;
 
   static std::string file_of(const std::string& path, std::uint32_t server);
@@ -51,7 +51,7 @@ class Snapshots {
                              const TensorInfo& info, const Run& run);
 
  private:
-  std::vector<std::string> all() const;  // the newest first
+  Result<std::vector<std::string>> all() const;  // the newest first
   static Result<Found> read(const std::string& path);
   std::string folder_;
 };

@@ -55,9 +55,11 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& where) {
                         : where;
   // Beside it, since the file itself is another one after each save.
   const auto beside = path + ".lock";
-  Fd lock(::open(beside.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  Fd lock(::open(beside.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!lock)
-    return fail_errno(errno, "cannot make {} for the scheduler's state; is there such a folder?",
+    return fail_errno(errno,
+                      "cannot make {} for the scheduler's state; is there such a folder, and no "
+                      "link of that name?",
                       beside);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0)
     return fail(Code::kFailedPrecondition,

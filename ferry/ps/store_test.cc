@@ -102,6 +102,21 @@ TEST_F(FileStoreTest, SaysWhereItCannotBe) {
   EXPECT_EQ(must(store->load()), image_of(10, {}));
 }
 
+TEST_F(FileStoreTest, DoesNotFollowLinksThatWerePlanted) {
+  const auto precious = folder_ + "/precious";
+  std::ofstream(precious) << "precious";
+  fs::create_symlink(precious, path_ + ".new");
+  ASSERT_TRUE(must(Store::open(path_))->save(image_of(10, {})));
+  std::string first;
+  std::ifstream(precious) >> first;
+  EXPECT_EQ(first, "precious");
+  const auto made = folder_ + "/made";
+  fs::remove(path_ + ".lock");
+  fs::create_symlink(made, path_ + ".lock");
+  EXPECT_FALSE(Store::open(path_));
+  EXPECT_FALSE(fs::exists(made));
+}
+
 TEST(EtcdPlace, NeedsAnAddressAndAKey) {
   for (const auto* where : {"etcd://", "etcd://127.0.0.1:2379", "etcd://127.0.0.1:2379/",
                             "etcd://127.0.0.1/key", "etcd:///key"})

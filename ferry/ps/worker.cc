@@ -49,7 +49,13 @@ Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadl
 }
 Status Worker::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline) {
   const auto turn = FERRY_TRY(core_->turn(deadline));
-  return core_->push(parameter, gradient, deadline);
+  FERRY_TRY(core_->push(parameter, gradient, deadline));
+  return core_->wait_until_read(parameter, deadline);
+}
+Result<Loan> Worker::lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
+                                   Deadline deadline) {
+  const auto turn = FERRY_TRY(core_->turn(deadline));
+  return core_->lend_gradient(parameter, gradient, deadline);
 }
 Status Worker::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                          std::span<const std::byte> values, Deadline deadline) {

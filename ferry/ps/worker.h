@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ferry/base/clock.h"
@@ -100,12 +101,38 @@ class Pulled {
   std::shared_ptr<std::vector<std::byte>> own_;
 };
 
+// A gradient that servers may still be reading where it is. The memory is the program's again when
+// release() has said so, or when this object is gone. Move-only; must not outlive its worker, and
+// one thread uses both.
+class [[nodiscard]] Loan {
+ public:
+  Loan() = default;
+  Loan(Loan&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)), parameter_(other.parameter_) {}
+  Loan& operator=(Loan&& other) noexcept;
+  // Waits for the end of the loan. A server that does not answer for long is logged: it may read
+  // what comes to lie there.
+  ~Loan();
+
+  // Waits until no server reads the memory any more. kDeadlineExceeded: the loan goes on.
+  Status release(Deadline deadline);
+
+ private:
+  friend class WorkerCore;
+  Loan(WorkerCore* core, Parameter parameter) : core_(core), parameter_(parameter) {}
+  WorkerCore* core_ = nullptr;
+  Parameter parameter_ = 0;
+};
+
 // One worker of a training job. One thread at a time, but for kAsync: there pull_to() and version()
 // may run on one thread while another one pushes (with two replicas they take turns). Every call
 // that waits has a deadline.
 //
-// Gradients are the library's until their step was applied, which pull() or flush() of kSync says;
-// without steps in common, until flush().
+// Whose a gradient is: with kAsync and kBounded, push() and push_pull() return when it was read,
+// and the program may write the next one to the same memory; lend_gradient() returns earlier, with
+// a Loan. In step with others (kSync), a gradient is the library's until its step was applied,
+// which pull(), push_pull() and flush() say: the others may be late, and a step may be pushed anew.
+// After an error it is the library's until flush() has succeeded.
 class Worker {
  public:
   // Joins the job; waits until all servers are there.
@@ -141,6 +168,10 @@ class Worker {
   // of the step is sent (kSync), the step cannot be ended: what follows is kFailedPrecondition, and
   // the worker has to leave() and be opened anew.
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
+  // The same without waiting for servers to have read it, for programs that have something else to
+  // do or to push meanwhile. kFailedPrecondition in kSync, where push() does not wait either.
+  Result<Loan> lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
+                             Deadline deadline);
   // Rows of the outermost dimension, in any order; of equal ones the sum counts.
   Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<const std::byte> values, Deadline deadline);
@@ -151,13 +182,14 @@ class Worker {
   // Waits until all that was pushed, in steps that were ended, is applied.
   Status flush(Deadline deadline);
 
-  // Weights that are as new as the job's consistency asks for. A block is never torn.
+  // Weights that are as new as the job's consistency asks for. A block is never torn. kUnavailable:
+  // a server that alone has a part of them is gone, also where its memory is mapped.
   Result<Pulled> pull(Parameter parameter, Deadline deadline);
   Status pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline);
   Status pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<std::byte> out, Deadline deadline);
-  // push(), end_step() and pull() in one; what comes back is good until the next one of this
-  // tensor.
+  // push(), end_step() and pull() in one: this gradient is part of what comes back, which is good
+  // until the next one of this tensor.
   Result<Pulled> push_pull(Parameter parameter, std::span<const std::byte> gradient,
                            Deadline deadline);
 

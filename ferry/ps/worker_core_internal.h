@@ -60,6 +60,7 @@ struct PartLink {
   std::byte* seats = nullptr;
   std::uint16_t nonce = 0;
   bool leased = false;
+  std::uint64_t last_entry = 0;  // of the last push, in the link's ring
 };
 
 struct TensorLink {
@@ -117,6 +118,11 @@ class WorkerCore {
   Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
               bool back = false);
+  Result<Loan> lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
+                             Deadline deadline);
+  // Waits until servers have read the gradient that was pushed last. At once in kSync: there the
+  // step says so.
+  Status wait_until_read(Parameter parameter, Deadline deadline);
   Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<const std::byte> values, Deadline deadline);
   Status end_step(Deadline deadline);
@@ -208,6 +214,10 @@ class WorkerCore {
   Status introduce(const Newcomer& newcomer, Deadline deadline);
   // After a failure at a server: well if the job goes on without it, which is waited for.
   Status outlive(std::uint32_t server, const Error& problem, Deadline deadline);
+  // kUnavailable once the job goes on without the server.
+  Status see_server(std::uint32_t server, Deadline deadline);
+  // Waits for an operation on the server's channel; no longer than the server is part of the job.
+  Status await(std::uint32_t server, fabric::Transfer transfer, Deadline deadline);
 
   // Waits until it is so, and sees to what comes up meanwhile.
   Status wait_for(InlineFunction<bool()> ready, Deadline deadline, const char* what);
@@ -279,6 +289,9 @@ class WorkerCore {
   Status meet_neighbours(Deadline deadline);
 
   Status wait_fresh(Deadline deadline);
+  // kUnavailable: a server that alone has a part of the tensor is gone. Memory that is mapped could
+  // still be read, and would show what the server published last for ever.
+  Status check_servers_of(const TensorLink& tensor) const;
   Status pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline);
   // True: the views lie in the server's memory, under the worker's lease.
   Result<bool> lease(PartLink& part, Pulled& pulled) const;
@@ -299,7 +312,7 @@ class WorkerCore {
   Result<bool> fetch_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
   Result<bool> copy_rows(const PartLink& part, std::span<const RowAt> rows) const;
   Result<bool> read_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
-  Result<std::uint64_t> read_version(const PartLink& part, Deadline deadline) const;
+  Result<std::uint64_t> read_version(const PartLink& part, Deadline deadline);
   static std::uint32_t part_at(const TensorLink& tensor, std::uint64_t offset);
 
   Mutex turn_lock_;

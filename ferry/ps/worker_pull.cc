@@ -69,6 +69,15 @@ Status WorkerCore::wait_fresh(Deadline deadline) {
   return moved() ? learn_view(deadline) : Status();
 }
 
+Status WorkerCore::check_servers_of(const TensorLink& tensor) const {
+  if (job_.replicas > 1) return {};
+  for (const auto& part : tensor.parts)
+    if (!part.link->channel->alive())
+      return fail(Code::kUnavailable, "the server at {}, which has a part of '{}', is gone",
+                  part.link->channel->peer_endpoint(), tensor.info.name);
+  return {};
+}
+
 std::byte* WorkerCore::seat(const PartLink& part, std::size_t which) const {
   return part.seats + rank_ * sizeof(Seat) + which;
 }
@@ -237,6 +246,7 @@ Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled
 Result<Pulled> WorkerCore::pull(Parameter parameter, Deadline deadline) {
   auto& from = *FERRY_TRY(tensor(parameter));
   FERRY_TRY(wait_fresh(deadline));
+  FERRY_TRY(check_servers_of(from));
   ++stats_.pulls;
   Pulled pulled;
   pulled.core_ = this;
@@ -253,6 +263,7 @@ Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadli
     return fail(Code::kInvalidArgument, "'{}' is {}, which has {} bytes; there is room for {}",
                 from.info.name, from.info.spec.to_string(), from.bytes, out.size());
   FERRY_TRY(wait_fresh(deadline));
+  FERRY_TRY(check_servers_of(from));
   ++stats_.pulls;
   for (std::uint32_t run = 0; run < from.info.runs.size(); ++run) {
     const auto& at = from.info.runs[run];
@@ -263,6 +274,7 @@ Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadli
 
 Result<std::uint64_t> WorkerCore::version(Parameter parameter, Deadline deadline) {
   auto& of = *FERRY_TRY(tensor(parameter));
+  FERRY_TRY(check_servers_of(of));
   std::uint64_t version = 0;
   const auto get = [&](PartLink& part) -> Result<bool> {
     version = FERRY_TRY(read_version(part, deadline));
@@ -302,6 +314,7 @@ Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t>
         {at - from.parts[part].run.offset, out.subspan(each * row_bytes, row_bytes)});
   }
   FERRY_TRY(wait_fresh(deadline));
+  FERRY_TRY(check_servers_of(from));
   ++stats_.pulls;
   for (std::uint32_t run = 0; run < by_part.size(); ++run) {
     if (by_part[run].empty()) continue;

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
+#include "ferry/base/log.h"
 #include "ferry/ps/worker_core_internal.h"
 
 // From a gradient to entries in rings.
@@ -30,7 +32,30 @@ bool finite(tensor::ElementType type, std::span<const std::byte> bytes) {
   }
 }
 
+constexpr std::chrono::seconds kLoanEnds{10};
+
 }  // namespace
+
+Loan& Loan::operator=(Loan&& other) noexcept {
+  if (this == &other) return *this;
+  Loan ended(std::move(*this));
+  core_ = std::exchange(other.core_, nullptr);
+  parameter_ = other.parameter_;
+  return *this;
+}
+
+Loan::~Loan() {
+  const auto ended = release(Deadline::after(kLoanEnds));
+  if (!ended) logger().error("a lent gradient was not given back: {}", ended.error().to_string());
+}
+
+Status Loan::release(Deadline deadline) {
+  if (core_ == nullptr) return {};
+  const auto turn = FERRY_TRY(core_->turn(deadline));
+  auto read = core_->wait_until_read(parameter_, deadline);
+  if (read || read.error().code() != Code::kDeadlineExceeded) core_ = nullptr;
+  return read;
+}
 
 Status WorkerCore::check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient) {
   if (options_.not_finite == NotFinite::kIgnore) return {};
@@ -83,6 +108,28 @@ Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient
         {.parameter = parameter, .gradient = gradient, .rows = nullptr, .back = back});
   if (merges()) return {};
   return post_dense(parameter, Operation::kPush, gradient, back, deadline);
+}
+
+Result<Loan> WorkerCore::lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
+                                       Deadline deadline) {
+  if (sync())
+    return fail(Code::kFailedPrecondition,
+                "a gradient of a job in step is lent until its step was applied; push() it");
+  FERRY_TRY(push(parameter, gradient, deadline));
+  return Loan(this, parameter);
+}
+
+// A ring that was made anew for another server has fewer entries than the last push's number.
+Status WorkerCore::wait_until_read(Parameter parameter, Deadline deadline) {
+  if (sync()) return {};
+  const auto& pushed = tensors_[parameter];
+  const auto read = [&pushed] {
+    return std::all_of(pushed.parts.begin(), pushed.parts.end(), [](const PartLink& part) {
+      const auto& link = *part.link;
+      return link.gone || link.landed() >= std::min(part.last_entry, link.posted);
+    });
+  };
+  return wait_for(read, deadline, "servers to read what was pushed");
 }
 
 Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
@@ -225,7 +272,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
   const auto in_place = [&](const PartLink& part) {
     return memory != nullptr && memory->at[part.link->server] && operation == Operation::kPush;
   };
-  for (const auto& part : to.parts) {
+  for (auto& part : to.parts) {
     if (!in_place(part)) {
       most = std::max(most, part.layout.blocks());
       continue;
@@ -241,11 +288,12 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
     entry.bytes = part.run.bytes;
     ++stats_.pushed_in_place;
     post(*part.link, entry);
+    part.last_entry = part.link->posted;
   }
   // Blocks of all parts in turn, so that shards work at the same time.
   for (std::uint32_t block = 0; block < most; ++block) {
     for (std::size_t index = 0; index < to.parts.size(); ++index) {
-      const auto& part = to.parts[index];
+      auto& part = to.parts[index];
       if (block >= part.layout.blocks() || in_place(part)) continue;
       FERRY_TRY(room_for(*part.link, operation, true, deadline));
       if (anew()) return {};
@@ -257,6 +305,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       post_slot(*part.link, entry,
                 values.subspan(part.run.offset + block * part.layout.block_bytes,
                                part.layout.bytes_of(block)));
+      part.last_entry = part.link->posted;
     }
   }
   return {};
@@ -358,9 +407,9 @@ Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::b
   FERRY_TRY(push(parameter, gradient, deadline, back));
   const bool asked = back && !merges();
   FERRY_TRY(end_step(deadline));
+  if (!sync()) FERRY_TRY(flush(deadline));
   if (!asked) return pull(parameter, deadline);
   FERRY_TRY(wait_fresh(deadline));
-  if (!sync()) FERRY_TRY(flush(deadline));
   if (view_ != view) return pull(parameter, deadline);  // who was to send them may be gone
   ++stats_.pulls;
   ++stats_.pulled_with_push;

@@ -20,17 +20,19 @@ bool same_stamp(const Head& before, const Head& after) {
 
 }  // namespace
 
-Result<std::uint64_t> WorkerCore::read_version(const PartLink& part, Deadline deadline) const {
+Result<std::uint64_t> WorkerCore::read_version(const PartLink& part, Deadline deadline) {
   if (part.mapped != nullptr) return Head::version_of(load_word(part.mapped, part.layout.head(0)));
   Head head;
-  auto reading = part.link->channel->read(bytes_of(head), {part.table, part.layout.head(0)},
-                                          {.deadline = deadline});
-  FERRY_TRY(reading.wait());
+  FERRY_TRY(await(part.link->server,
+                  part.link->channel->read(bytes_of(head), {part.table, part.layout.head(0)},
+                                           {.deadline = deadline}),
+                  deadline));
   return Head::version_of(head.current);
 }
 
 Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, Deadline deadline) {
   auto& channel = *part.link->channel;
+  const auto server = part.link->server;
   const auto count = part.layout.blocks();
   std::vector<Head> before(count);
   std::vector<Head> after(count);
@@ -44,7 +46,7 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
       return channel.read(std::as_writable_bytes(std::span(into).subspan(first, some)),
                           {part.table, part.layout.head(first)}, {.deadline = deadline});
     };
-    FERRY_TRY(heads(before).wait());
+    FERRY_TRY(await(server, heads(before), deadline));
     copies.clear();
     for (const auto block : left) {
       if (before[block].current == 0) return false;
@@ -54,8 +56,8 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
                         out.subspan(at, part.layout.bytes_of(block)),
                         {part.table, part.layout.plane(plane) + at}});
     }
-    FERRY_TRY(channel.copy(copies, {.deadline = deadline}).wait());
-    FERRY_TRY(heads(after).wait());
+    FERRY_TRY(await(server, channel.copy(copies, {.deadline = deadline}), deadline));
+    FERRY_TRY(await(server, heads(after), deadline));
     std::erase_if(left, [&](auto block) { return same_stamp(before[block], after[block]); });
     stats_.torn_reads += left.size();
     if (deadline.expired() && !left.empty())
@@ -68,6 +70,7 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
 Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> rows,
                                    Deadline deadline) {
   auto& channel = *part.link->channel;
+  const auto server = part.link->server;
   std::vector<std::size_t> left(rows.size());
   for (std::size_t each = 0; each < rows.size(); ++each) left[each] = each;
   std::vector<Head> before(rows.size());
@@ -81,7 +84,7 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
     for (const auto row : left)
       copies.push_back(
           {Direction::kRead, bytes_of(into[row]), {part.table, part.layout.head(block_of(row))}});
-    return channel.copy(copies, {.deadline = deadline}).wait();
+    return await(server, channel.copy(copies, {.deadline = deadline}), deadline);
   };
   while (!left.empty()) {
     FERRY_TRY(read_heads(before));
@@ -93,7 +96,7 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
                         rows[row].out,
                         {part.table, part.layout.plane(plane) + rows[row].offset}});
     }
-    FERRY_TRY(channel.copy(copies, {.deadline = deadline}).wait());
+    FERRY_TRY(await(server, channel.copy(copies, {.deadline = deadline}), deadline));
     FERRY_TRY(read_heads(after));
     std::erase_if(left, [&](auto row) { return same_stamp(before[row], after[row]); });
     stats_.torn_reads += left.size();

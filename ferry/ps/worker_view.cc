@@ -167,13 +167,40 @@ Status WorkerCore::outlive(std::uint32_t server, const Error& problem, Deadline 
   }
 }
 
+Status WorkerCore::see_server(std::uint32_t server, Deadline deadline) {
+  const Posting posting(posting_);
+  if (moved()) FERRY_TRY(learn_view(deadline));
+  if (!servers_[server].gone) return {};
+  return fail(Code::kUnavailable, "server {} was taken out of the job", server);
+}
+
+// A server that is silent keeps its channel for long, and is out of the job sooner.
+Status WorkerCore::await(std::uint32_t server, fabric::Transfer transfer, Deadline deadline) {
+  if (job_.replicas == 1) return transfer.wait();
+  for (;;) {
+    (void)data_->wait_until([&] { return transfer.ended() || moved(); }, deadline);
+    if (transfer.ended() || deadline.expired()) return transfer.wait();
+    const auto there = see_server(server, deadline);
+    if (there) continue;
+    transfer.cancel();
+    const auto ended = transfer.wait();
+    return ended ? ended : there;
+  }
+}
+
 Result<std::optional<Bytes>> WorkerCore::ask_server(std::uint32_t server, Ask what,
                                                     const Bytes& wish, Deadline deadline) {
   auto& at = servers_[server];
   if (at.gone) return std::optional<Bytes>();
-  auto answer = at.control->call(what, wish, deadline);
-  if (answer) return std::optional(*std::move(answer));
-  FERRY_TRY(outlive(server, answer.error(), deadline));
+  RpcClient::Look look;
+  if (job_.replicas > 1) look = [&] { return see_server(server, deadline); };
+  const auto asked = [&] {
+    // Nobody takes the place of the server, and its connection, while it is asked.
+    const Posting posting(posting_);
+    return at.control->ask(what, wish, deadline, look);
+  }();
+  if (asked && *asked) return std::optional(**asked);
+  FERRY_TRY(outlive(server, asked ? asked->error() : asked.error(), deadline));
   return std::optional<Bytes>();
 }
 

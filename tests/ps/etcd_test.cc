@@ -1,7 +1,12 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <array>
+
+#include "ferry/base/fd.h"
 #include "ferry/bootstrap/socket.h"
 #include "ferry/ps/store_internal.h"
 #include "tests/ps/kit.h"
@@ -119,6 +124,50 @@ TEST_F(Etcd, TheOneBeforeIsShutOut) {
   }
   EXPECT_EQ(code_of(worker.init("w", f32({100}), {}, {UpdateKind::kSum}, soon())), Code::kAborted);
   EXPECT_EQ(code_of(scheduler.wait(soon())), Code::kAborted);
+}
+
+SchedulerOptions with_state_at(const std::string& address, Nanos away) {
+  return {.job = {.workers = 1},
+          .device = device_options("tcp"),
+          .state = "etcd://" + address + "/jobs/one",
+          .away = away};
+}
+
+// Hangs up on all but the last of so many questions, and answers that one: nothing is kept.
+void answer_the_last_of(int listener, int questions) {
+  for (int each = 1; each <= questions; ++each) {
+    const Fd asked(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (each < questions) continue;
+    std::string question;
+    std::array<char, 4096> piece{};
+    // The key is the last of a question, whose end is a brace.
+    for (ssize_t got = 1; got > 0 && !question.ends_with("}");) {
+      got = ::recv(asked.get(), piece.data(), piece.size(), 0);
+      if (got > 0) question.append(piece.data(), static_cast<std::size_t>(got));
+    }
+    const std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    EXPECT_EQ(::send(asked.get(), answer.data(), answer.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(answer.size()));
+  }
+}
+
+TEST(EtcdAway, ASchedulerThatIsStartedAsksAgain) {
+  const auto listener = must(bootstrap::listen_tcp({"127.0.0.1", 0}, 8));
+  ASSERT_EQ(::fcntl(listener.get(), F_SETFL, 0), 0);  // it waits for those who come
+  const auto address = must(bootstrap::local_endpoint(listener.get())).to_string();
+  std::jthread etcd([&] { answer_the_last_of(listener.get(), 3); });
+  const auto scheduler = Scheduler::open(with_state_at(address, 60s));
+  EXPECT_TRUE(scheduler) << scheduler.error().to_string();
+  if (!scheduler) ::shutdown(listener.get(), SHUT_RDWR);
+}
+
+TEST(EtcdAway, ASchedulerGivesUpWhenItsTimeIsOver) {
+  std::string address;
+  {
+    const auto listener = must(bootstrap::listen_tcp({"127.0.0.1", 0}, 1));
+    address = must(bootstrap::local_endpoint(listener.get())).to_string();
+  }
+  EXPECT_EQ(code_of(Scheduler::open(with_state_at(address, 100ms))), Code::kUnavailable);
 }
 
 }  // namespace

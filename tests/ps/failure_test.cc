@@ -29,13 +29,12 @@ INSTANTIATE_TEST_SUITE_P(All, WorkerDeath,
 // which the dead one's step counts for all blocks or for none, to the bit.
 TEST_P(WorkerDeath, CountsForAllOrForNone) {
   const auto& what = GetParam();
-  const double patience = (std::string(what.how) == "stopped" ? 0.4 : 1) * kSlower;
+  const Nanos give_up = std::string(what.how) == "stopped" ? 2s * kSlower : 60s;
   Job job(what.provider,
-          {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = what.pool});
-  Training training{.scheduler = job.scheduler().endpoint(),
-                    .provider = what.provider,
-                    .how = what.how,
-                    .patience = patience};
+          {.servers = 2, .workers = 3, .block_bytes = 4096, .pool_blocks = what.pool}, 1, {},
+          give_up);
+  Training training{
+      .scheduler = job.scheduler().endpoint(), .provider = what.provider, .how = what.how};
   if (training.how != "none") training.victim = 1;
   std::vector<Process> workers;
   for (std::uint32_t rank = 0; rank < 3; ++rank)
@@ -78,6 +77,28 @@ TEST(Failure, TooManyDeadEndTheJobEverywhere) {
   EXPECT_EQ(code_of(job.scheduler().wait(soon())), Code::kAborted);
   EXPECT_EQ(code_of(job.server().wait(soon())), Code::kAborted);
   EXPECT_EQ(victim.wait(), 128 + SIGKILL);
+}
+
+// Where memory is mapped, too: what a dead server published last is not what the job has.
+TEST(Failure, WeightsOfAServerThatDiedAreNotPulled) {
+  for (const auto* provider : {"shm", "tcp"}) {
+    auto scheduler =
+        must(Scheduler::open({{.consistency = Consistency::kAsync}, device_options(provider)}));
+    auto server = Process::start({"--role", "serve", scheduler.endpoint(), provider});
+    auto worker = must(Worker::open(
+        {.scheduler = scheduler.endpoint(), .device = device_options(provider)}, soon()));
+    const auto w = must(worker.init("w", f32({100}), {}, {UpdateKind::kSum}, soon()));
+    std::vector<float> out(100);
+    const auto bytes = std::as_writable_bytes(std::span(out));
+    const std::vector<std::uint64_t> row = {5};
+    must(worker.pull_to(w, bytes, soon()));
+    server.signal(SIGKILL);
+    EXPECT_EQ(server.wait(), 128 + SIGKILL);
+    EXPECT_TRUE(until([&] { return code_of(worker.pull(w, soon())) == Code::kUnavailable; }));
+    EXPECT_EQ(code_of(worker.pull_to(w, bytes, soon())), Code::kUnavailable);
+    EXPECT_EQ(code_of(worker.pull_rows(w, row, bytes.first(4), soon())), Code::kUnavailable);
+    EXPECT_EQ(code_of(worker.version(w, soon())), Code::kUnavailable);
+  }
 }
 
 TEST(Failure, AServerThatDiesIsNamed) {

@@ -46,12 +46,13 @@ fabric::Options device_options(const std::string& provider) {
 }
 
 Job::Job(std::string provider, JobOptions options, std::uint32_t shards,
-         const std::function<void(ServerOptions&)>& with)
+         const std::function<void(ServerOptions&)>& with, Nanos give_up)
     : provider_(std::move(provider)), options_(options) {
-  scheduler_.emplace(must(Scheduler::open({options_, device_options(provider_)})));
+  auto device = device_options(provider_);
+  device.give_up = give_up;
+  scheduler_.emplace(must(Scheduler::open({options_, device})));
   for (std::uint32_t each = 0; each < options_.servers; ++each) {
-    ServerOptions server{
-        .scheduler = scheduler_->endpoint(), .device = device_options(provider_), .shards = shards};
+    ServerOptions server{.scheduler = scheduler_->endpoint(), .device = device, .shards = shards};
     if (with) with(server);
     servers_.emplace_back(must(Server::open(std::move(server), soon())));
   }

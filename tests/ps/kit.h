@@ -64,8 +64,9 @@ fabric::Options device_options(const std::string& provider);
 // Scheduler and servers as threads of this process.
 class Job {
  public:
+  // `give_up`: how long the scheduler and the servers wait for who is silent.
   Job(std::string provider, JobOptions options, std::uint32_t shards = 1,
-      const std::function<void(ServerOptions&)>& with = {});
+      const std::function<void(ServerOptions&)>& with = {}, Nanos give_up = 60s);
   ~Job();
 
   Worker worker(std::optional<std::uint32_t> rank = {},

@@ -14,6 +14,12 @@ for counts in {1,2,3,4}x{1,2,3,4}; do
   done
 done
 
+# What programs use besides stores, and dmlc-core beside it.
+expect 0 '' --local 2x2 --pslite --provider "$provider" -- "$bin/pslite_interface"
+[[ ! -s $folder/err ]] || { echo "interface, $provider: $(cat "$folder/err")"; exit 1; }
+"$bin/pslite_core_before"
+"$bin/pslite_core_after"
+
 # Any process that fails makes the job fail, by name, and ends the others.
 for role in scheduler server worker; do
   expect 1 "$role.* exited with status 7" --local 2x2 --pslite --provider "$provider" -- \

@@ -134,6 +134,28 @@ TEST_F(Snapshot, ABrokenOneIsPassedOver) {
   EXPECT_EQ(train(worker, 1, 0), expected);
 }
 
+// A job that begins anew in their place would look like one that goes on.
+TEST_F(Snapshot, WhereAllAreBrokenNoJobBegins) {
+  {
+    Job job("shm", {});
+    auto worker = job.worker();
+    (void)train(worker, 1, 1);
+    (void)must(worker.snapshot(folder_, soon()));
+    (void)must(worker.snapshot(folder_, soon()));
+  }
+  const SchedulerOptions options{.job = {}, .device = device_options("shm"), .restore = folder_};
+  for (const auto& entry : fs::directory_iterator(folder_))
+    fs::resize_file(entry.path() / "server-0000.ferry", 100);
+  const auto broken = Scheduler::open(options);
+  ASSERT_EQ(code_of(broken), Code::kDataLoss);
+  EXPECT_NE(broken.error().message().find(folder_), std::string::npos);
+  for (const auto& entry : fs::directory_iterator(folder_))
+    fs::remove(entry.path() / "manifest.ferry");
+  EXPECT_EQ(code_of(Scheduler::open(options)), Code::kDataLoss);
+  fs::remove_all(folder_);
+  EXPECT_EQ(code_of(Scheduler::open(options)), Code::kOk);
+}
+
 TEST_F(Snapshot, OnlyTheNewestAreKept) {
   Job job("shm", {});
   auto worker = job.worker();

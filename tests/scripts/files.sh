@@ -17,13 +17,13 @@ trap clean_up EXIT
 export FERRY_SECRET=the-files-of-a-test
 
 wait_for() { # COMMAND...: until it succeeds
-  for _ in {1..200}; do "$@" >/dev/null 2>&1 && return 0; sleep 0.05; done
+  for _ in {1..1200}; do "$@" >/dev/null 2>&1 && return 0; sleep 0.05; done
   echo "in vain: $*" >&2
   cat "$folder"/*.out >&2
   return 1
 }
 start_job() { # PROVIDER CONSISTENCY WORKERS
-  mkdir -p "$folder/m"
+  mkdir -p "$folder/m" 2>/dev/null || true  # fails where a mount was killed, which the next one is to clean up
   rm -f "$folder"/*.out
   "$ferry" ps --role scheduler --servers 2 --workers "$3" --consistency "$2" >"$folder/scheduler.out" 2>&1 &
   pids+=($!)
@@ -62,7 +62,7 @@ for provider in shm tcp; do
   cp "$folder/first" "$m/table/value"
   echo '{"shape": [1048576], "update": "assign"}' >"$m/table/meta"
   [[ $(ls "$m" | tr '\n' ' ') == "conv1 grad meta model table " ]] || { ls "$m"; exit 1; }
-  [[ $(stat -c %s "$m/conv1/w/grad") == 1048576 ]]
+  [[ $(stat -c %s "$m/conv1/w/grad") == 1048576 ]] || { ls -lR "$m"; cat "$folder"/*.out; exit 1; }
   cmp "$folder/first" "$m/table/value"
   # cp: two gradients are added up.
   /usr/bin/python3 -c "import numpy as np; np.arange(262144, dtype=np.float32).tofile('$folder/g')"
@@ -183,10 +183,41 @@ cmp "$m/model" "$folder/m2/model"
 umount "$folder/m2"
 end_job
 
+# A mount that is killed: another one takes its place. What is not ours is left alone.
+start_job auto async 1
+mkdir "$m/w"
+kill -9 "$mounted"
+wait "$mounted" 2>/dev/null || true
+fails_with "not connected" ls "$m"
+for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+wait 2>/dev/null || true
+pids=()
+start_job auto async 1
+mkdir "$m/v"
+[[ $(ls "$m" | tr '\n' ' ') == "grad meta model v " ]] || { ls "$m"; exit 1; }
+[[ $(grep -c " $m " /proc/self/mountinfo) == 1 ]] || { grep " $m " /proc/self/mountinfo; exit 1; }
+grep -q "unmounted $m, whose" "$folder/mount.out" || { cat "$folder/mount.out"; exit 1; }
+rmdir "$m/v"
+if [[ -x $1/ferry-peer-fuse-ram ]]; then
+  mkdir -p "$folder/m2"
+  "$1/ferry-peer-fuse-ram" "$folder/m2" 4096 >"$folder/ram.out" 2>&1 &
+  other=$!
+  wait_for mountpoint -q "$folder/m2"
+  kill -9 "$other"
+  wait "$other" 2>/dev/null || true
+  fails_with "not connected" "$ferry" mount "$at" "$folder/m2"
+  grep -q " $folder/m2 " /proc/self/mountinfo || { echo "a mount of another kind was unmounted"; exit 1; }
+  umount -l "$folder/m2"
+  rmdir "$folder/m2"
+fi
+end_job
+
 # A server that dies: errors with a name, and the mount can still be unmounted.
 start_job auto async 1
 mkdir "$m/w"
 echo '{"shape": [1000], "update": "assign"}' >"$m/w/meta"
 kill -9 "${pids[1]}" "${pids[2]}"
+cannot_read() { [[ $(LC_ALL=C cat "$m/w/value" 2>&1 >/dev/null) == *"not connected"* ]]; }
+wait_for cannot_read
 fails_with "not connected\|canceled" bash -c "head -c 4000 /dev/zero >$m/w/value"
 umount "$m"

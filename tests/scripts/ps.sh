@@ -26,6 +26,13 @@ assert report["well"] and len(report["processes"]) == 5, report
 PY
 done
 
+# Workers that are not in step: what comes back has the worker's own gradient, whose memory is written to again.
+for _ in {1..5}; do
+  expect 0 '' --local 1x1 --consistency async --provider shm -- "$bin/example_ps_worker"
+  grep -q 'y = 3.000 x + 1.000' "$folder/out" || { cat "$folder/out"; exit 1; }
+done
+expect 0 '' --local 1x2 --consistency async --provider tcp -- "$bin/example_ps_worker"
+
 # said PATTERN FILE: waits until a role has said so.
 said() {
   for _ in {1..200}; do

@@ -24,6 +24,9 @@ class Coverage {
     }
     ranges_.emplace(offset, end);
   }
+  void add(const Coverage& other) {
+    for (const auto& [begin, end] : other.ranges_) add(begin, end - begin);
+  }
   bool empty() const { return ranges_.empty(); }
   void clear() { ranges_.clear(); }
   // What is missing of the first `bytes`, as offsets and lengths.

@@ -198,9 +198,15 @@ Status ModelFiles::write(TensorFile& tensor, std::uint64_t offset,
         tensor.written.add(offset, bytes.size());
         return {};
       }
+      const auto* staged = tensor.staged->bytes().data() + offset;
+      if (failed_ && std::memcmp(staged, bytes.data(), bytes.size()) == 0) {
+        tensor.repeated.add(offset, bytes.size());
+        return {};
+      }
     }
     const std::lock_guard one(commit_mutex_);
-    FERRY_TRY(settle());
+    FERRY_TRY(finish_step());
+    adopt_repeats();
   }
 }
 
@@ -208,7 +214,8 @@ Status ModelFiles::forget(TensorFile& tensor) {
   const std::unique_lock alone(tensor.gate);
   const std::lock_guard hold(tensor.mutex);
   tensor.written.clear();
-  tensor.emptied = tensor.assigned();
+  tensor.repeated.clear();
+  (tensor.in_flight ? tensor.repeated_empty : tensor.emptied) = tensor.assigned();
   return {};
 }
 
@@ -262,7 +269,7 @@ Status ModelFiles::push(const std::shared_ptr<TensorFile>& tensor) {
   return {};
 }
 
-Status ModelFiles::settle() {
+Status ModelFiles::finish_step() {
   if (!begun_) return {};
   for (; !to_push_.empty(); to_push_.pop_back()) {
     FERRY_TRY(push(to_push_.back()));
@@ -282,23 +289,63 @@ Status ModelFiles::settle() {
     const std::lock_guard hold(tensor->mutex);
     tensor->in_flight = false;
   }
-  begun_ = ended_ = false;
+  begun_ = ended_ = failed_ = false;
   return {};
+}
+
+ModelFiles::Tensors ModelFiles::written_tensors() {
+  Tensors written;
+  const std::lock_guard hold(known_mutex_);
+  for (const auto& [name, tensor] : known_)
+    if (has_written(*tensor)) written.push_back(tensor);
+  // All workers push in one order, which keeps sums in a fixed one.
+  std::reverse(written.begin(), written.end());
+  return written;
+}
+
+Status ModelFiles::run_step() {
+  if (!ended_) to_push_ = written_tensors();
+  if (!begun_ && to_push_.empty() && commits_on_close()) return {};
+  begun_ = true;
+  return finish_step();
+}
+
+void ModelFiles::adopt_repeats() {
+  const std::lock_guard all(known_mutex_);
+  for (const auto& [name, tensor] : known_) {
+    const std::lock_guard hold(tensor->mutex);
+    tensor->written.add(std::exchange(tensor->repeated, {}));
+    if (std::exchange(tensor->repeated_empty, false)) tensor->emptied = true;
+  }
+}
+
+bool ModelFiles::has_more_than_repeats() {
+  const std::lock_guard all(known_mutex_);
+  const auto differs = [](const auto& each) {
+    auto& tensor = *each.second;
+    const std::lock_guard hold(tensor.mutex);
+    return !tensor.written.empty() || tensor.emptied ||
+           (tensor.repeated_empty && !tensor.repeated.gaps(tensor.bytes).empty());
+  };
+  if (std::any_of(known_.begin(), known_.end(), differs)) return true;
+  for (const auto& [name, tensor] : known_) {
+    const std::lock_guard hold(tensor->mutex);
+    tensor->repeated.clear();
+    tensor->repeated_empty = false;
+  }
+  return false;
 }
 
 Status ModelFiles::commit() {
   const std::lock_guard one(commit_mutex_);
-  FERRY_TRY(settle());
-  {
-    const std::lock_guard hold(known_mutex_);
-    for (const auto& [name, tensor] : known_)
-      if (has_written(*tensor)) to_push_.push_back(tensor);
-  }
-  // All workers push in one order, which keeps sums in a fixed one.
-  std::reverse(to_push_.begin(), to_push_.end());
-  if (to_push_.empty() && commits_on_close()) return {};
-  begun_ = true;
-  return settle();
+  const bool retried = begun_;
+  failed_ = false;
+  auto done = run_step();
+  const bool more = done && (!retried || has_more_than_repeats());
+  if (more) adopt_repeats();
+  if (more && retried) done = run_step();
+  failed_ = begun_;
+  return done;
 }
 
 bool ModelFiles::commits_on_close() const {

@@ -50,6 +50,9 @@ struct TensorFile {
   Coverage written;
   bool emptied = false;    // by O_TRUNC: what was not written is 0, also of an assigned tensor
   bool in_flight = false;  // servers may still read what is staged
+  // Of a step whose fsync failed: bytes that were written once more, as they are in the step.
+  Coverage repeated;
+  bool repeated_empty = false;  // O_TRUNC came before them; of an assigned tensor
   std::shared_ptr<const Shown> shown;
 };
 
@@ -90,8 +93,10 @@ class ModelFiles {
   // O_TRUNC: forgets what was written.
   Status forget(TensorFile& tensor);
 
-  // Pushes all that was written since the last time as one step, and waits until it is applied. A
-  // commit that failed is taken up where it stopped by the next one: nothing is pushed twice.
+  // Pushes all that was written since the last time as one step, and waits until it is applied.
+  // After a commit that failed, the next one goes on with the same step: nothing is pushed twice,
+  // and another step is begun only if something else was written since. Bytes that are written
+  // again as they are in the step are nothing else.
   Status commit();
   // Whether closing a file commits too: in jobs without steps in common.
   bool commits_on_close() const;
@@ -105,8 +110,18 @@ class ModelFiles {
   // Repeats a call that waits, in short turns, until it ends well, fails, or `stop` or patience
   // ends it.
   Status in_turns(const std::function<Status(Deadline)>& call);
-  // Finishes the step that was begun, if any. The caller has the commit's mutex.
-  Status settle();
+  // These need the commit's mutex.
+  // Pushes what was written as the step that is begun, or as a new one, and finishes it.
+  Status run_step();
+  // Finishes the step that was begun, if any.
+  Status finish_step();
+  // Counts repeated bytes as written for the next step.
+  void adopt_repeats();
+  // After a failed step was finished: whether something else was written since. If not, the
+  // repeated bytes were those of the step, and are forgotten.
+  bool has_more_than_repeats();
+  Tensors written_tensors();
+
   Status push(const std::shared_ptr<TensorFile>& tensor);
   Result<std::shared_ptr<const Shown>> show(TensorFile& tensor);
   Status fill_gaps(TensorFile& tensor);
@@ -119,7 +134,8 @@ class ModelFiles {
   std::mutex commit_mutex_;  // one commit at a time; before all other mutexes
   bool begun_ = false;       // a step, and it is not known to be applied
   bool ended_ = false;
-  Tensors to_push_;  // of this step
+  std::atomic<bool> failed_{false};  // the step that was begun: no commit is at work on it
+  Tensors to_push_;                  // of this step
   Tensors in_flight_;
   std::mutex worker_mutex_;
   ps::Worker worker_;

@@ -10,6 +10,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/interop/fuse/mount.h"
+#include "ferry/interop/fuse/stale_mount_internal.h"
 #include "ferry/interop/fuse/tree_internal.h"
 
 // The files of a model as FUSE asks for them. docs/files.md says what each of them does.
@@ -450,8 +451,11 @@ Status Session::serve(const std::function<void()>& on_ready) {
 }  // namespace
 
 Status mount_model(const MountOptions& options, const std::function<void()>& on_ready) {
+  FERRY_TRY(remove_stale_mounts(options.folder));
   struct stat folder {};
-  if (stat(options.folder.c_str(), &folder) != 0)
+  // statfs() asks the file system itself: stat() may answer for one whose process has ended.
+  struct statfs alive {};
+  if (stat(options.folder.c_str(), &folder) != 0 || statfs(options.folder.c_str(), &alive) != 0)
     return fail_errno(errno, "cannot mount on {}", options.folder);
   if (!S_ISDIR(folder.st_mode))
     return fail(Code::kInvalidArgument, "cannot mount on {}: it is no folder", options.folder);

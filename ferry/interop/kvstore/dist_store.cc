@@ -48,8 +48,11 @@ class DistBackend final : public KVBackend {
   Status push(std::size_t key, std::span<const tensor::Tensor> values, Deadline deadline) override {
     auto& to = keys_[key];
     FERRY_TRY(stage(to, values, deadline));
-    FERRY_TRY(worker_.push(to.parameter, to.staged.bytes(), deadline));
-    to.in_use = true;
+    if (sync())
+      FERRY_TRY(worker_.push(to.parameter, to.staged.bytes(), deadline));
+    else
+      to.loan = FERRY_TRY(worker_.lend_gradient(to.parameter, to.staged.bytes(), deadline));
+    to.in_use = sync();
     open_ = true;
     return {};
   }
@@ -98,7 +101,8 @@ class DistBackend final : public KVBackend {
     tensor::Spec spec;
     ps::Parameter parameter = 0;
     tensor::Tensor staged{};  // what is pushed; servers of this host read it where it is
-    bool in_use = false;      // by servers
+    ps::Loan loan{};          // of `staged`, where workers are not in step
+    bool in_use = false;      // by servers, where workers are
   };
 
   bool sync() const { return worker_.job().consistency == ps::Consistency::kSync; }
@@ -138,6 +142,7 @@ class DistBackend final : public KVBackend {
     if (!sync() && !optimizer_)
       return fail(Code::kFailedPrecondition,
                   "a push to key '{}' of a dist_async store: set_optimizer() first", key.name);
+    FERRY_TRY(key.loan.release(deadline));
     if (key.in_use) {
       FERRY_TRY(settle(deadline));
       FERRY_TRY(worker_.flush(deadline));
