@@ -1,2 +1,5 @@
 # Programs for ps-lite on tcp.
-exec bash "$(dirname "$0")/../ps/pslite.sh" "$1" tcp
+set -e
+ps=$(dirname "$0")/../ps
+bash "$ps/pslite.sh" "$1" tcp
+bash "$ps/pslite_customers.sh" "$1" tcp

@@ -67,7 +67,7 @@ void Customer::AddResponse(int timestamp, int num) {
   tracker_cond_.notify_all();
 }
 
-void Customer::Handle(const Message& message) {
+void Customer::Handle(const Message& message) noexcept {
   recv_handle_(message);
   if (!message.meta.request) AddResponse(message.meta.timestamp);
 }

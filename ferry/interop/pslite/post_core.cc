@@ -16,6 +16,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds kJoin{60};
+constexpr seconds kSilent{5};   // until a wait in Finalize() is explained
+constexpr seconds kRefused{5};  // how long a scheduler with another secret is asked again
 constexpr std::size_t kMostText = 1024;
 
 const char* needed(const char* name) {
@@ -53,17 +55,27 @@ void Postoffice::Core::read_environment() {
   CHECK(listen_ != ":0") << "DMLC_NODE_HOST says at which address the others find this node";
 }
 
+// Without a secret of the user's, a scheduler on the loopback makes one for this user's processes.
 void Postoffice::Core::open() {
+  const auto given = wanted("FERRY_SECRET", "");
+  const bool local = loopback(root_.substr(0, root_.rfind(':')));
+  CHECK(!given.empty() || local) << "FERRY_SECRET, the cluster's secret, is not set";
+  if (role != "scheduler") return connect_scheduler(given);
+  if (!given.empty()) return open_hub(given);
+  auto secret = JobSecret::create(root_);
+  CHECK(secret) << secret.error().to_string();
+  open_hub(secret->text());
+  const auto published = secret->publish();
+  CHECK(published) << published.error().to_string();
+  secret_.emplace(std::move(*secret));
+}
+
+void Postoffice::Core::open_hub(const std::string& secret) {
   ferry::fabric::Options options;
   options.listen = listen_;
   options.provider = wanted("FERRY_PROVIDER", "auto");
-  options.secret = wanted("FERRY_SECRET", "");
+  options.secret = secret;
   options.arena_bytes = std::size_t{16} << 20;
-  // Who can connect to the loopback can also read a program's environment, mostly; beyond it a
-  // secret is needed.
-  if (options.secret.empty() && loopback(root_.substr(0, root_.rfind(':'))))
-    options.secret = "ps-lite on the loopback at " + root_;
-  CHECK(!options.secret.empty()) << "FERRY_SECRET, the cluster's secret, is not set";
   auto device = ferry::fabric::Device::open(options);
   CHECK(device) << device.error().to_string();
   device_ = std::make_shared<ferry::fabric::Device>(std::move(*device));
@@ -71,6 +83,42 @@ void Postoffice::Core::open() {
                                             {}, *this);
   CHECK(hub) << hub.error().to_string();
   hub_ = std::move(*hub);
+  hub_closed_ = false;
+}
+
+// The scheduler may not be there yet, or still be that of an earlier job, with another secret.
+void Postoffice::Core::connect_scheduler(const std::string& given) {
+  const auto deadline = Deadline::after(kJoin);
+  Deadline refused_until = deadline;
+  bool was_refused = false;
+  std::string used;
+  ferry::Result<PeerPtr> peer = ferry::fail(ferry::Code::kUnavailable, "nobody was asked");
+  for (;;) {
+    const auto secret = given.empty() ? JobSecret::find(root_) : ferry::Result<std::string>(given);
+    if (!secret) {
+      peer = tl::unexpected(secret.error());
+    } else {
+      if (*secret != used) {
+        hub_closed_ = true;
+        hub_.reset();
+        device_.reset();
+        open_hub(*secret);
+        used = *secret;
+        was_refused = false;
+      }
+      peer = hub_->connect(root_, deadline);
+    }
+    if (peer) break;
+    const bool refused = peer.error().code() == ferry::Code::kUnauthenticated;
+    if (refused && !was_refused) refused_until = Deadline::after(kRefused);
+    was_refused = was_refused || refused;
+    if (deadline.expired() || (refused && refused_until.expired())) break;
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  CHECK(peer) << "the scheduler at " << root_ << ": " << peer.error().to_string();
+  const std::lock_guard<std::mutex> lock(mu_);
+  routes_[kScheduler] = *peer;
+  nodes_[(*peer)->id] = kScheduler;
 }
 
 void Postoffice::Core::make_groups() {
@@ -93,40 +141,54 @@ void Postoffice::Core::make_groups() {
   }
 }
 
+// The first customer opens the hub; each of them tells the scheduler of itself.
 void Postoffice::Core::start(int customer_id, bool do_barrier) {
   std::unique_lock<std::mutex> lock(mu_);
-  if (!started_) {
-    started_ = true;
+  changed_.wait_for(lock, kJoin, [this] { return stage_ != Stage::kOpening; });
+  CHECK(stage_ != Stage::kOpening) << "another customer is in Start() for too long";
+  if (stage_ == Stage::kStopped) {
     read_environment();
     make_groups();
-    if (role == "scheduler") id = kScheduler;
+    id = role == "scheduler" ? kScheduler : Meta::kEmpty;
+    stage_ = Stage::kOpening;
     lock.unlock();
-    open();
-    lock.lock();
-    if (role == "scheduler") {
-      endpoints_[kScheduler] = device_->endpoint();
-    } else {
-      lock.unlock();
-      // The scheduler may not be there yet.
-      const auto deadline = Deadline::after(kJoin);
-      auto peer = hub_->connect(root_, deadline);
-      while (!peer && !deadline.expired()) {
-        std::this_thread::sleep_for(milliseconds(50));
-        peer = hub_->connect(root_, deadline);
-      }
-      CHECK(peer) << "the scheduler at " << root_ << ": " << peer.error().to_string();
-      auto join = head_of(Kind::kJoin);
-      Encoder(join).string(role).string(device_->endpoint());
+    try {
+      open();
+    } catch (...) {
+      hub_closed_ = true;
+      secret_.reset();
+      hub_.reset();
+      device_.reset();
       lock.lock();
-      routes_[kScheduler] = *peer;
-      nodes_[(*peer)->id] = kScheduler;
-      lock.unlock();
-      post(*peer, join, nullptr);
-      lock.lock();
+      stage_ = Stage::kStopped;
+      changed_.notify_all();
+      throw;
     }
+    lock.lock();
+    stage_ = Stage::kOpen;
+    changed_.notify_all();
   }
-  const bool all = changed_.wait_for(lock, kJoin, [this] { return ready_; });
-  CHECK(all) << "not all nodes have come within " << kJoin.count() << " s";
+  if (customer_id != 0) customers_at_work_.insert(customer_id);
+  if (role != "scheduler" && !ready_) {
+    const auto scheduler = routes_.at(kScheduler);
+    lock.unlock();
+    auto join = head_of(Kind::kJoin);
+    Encoder(join)
+        .string(role)
+        .string(device_->endpoint())
+        .u32(static_cast<std::uint32_t>(customer_id));
+    post(scheduler, join, nullptr);
+    lock.lock();
+  }
+  const bool told = changed_.wait_for(lock, kJoin, [this] { return ready_ || !refusal_.empty(); });
+  CHECK(told) << "not all nodes have come within " << kJoin.count() << " s";
+  CHECK(refusal_.empty()) << refusal_;
+  const bool has_rank = std::any_of(table_.begin(), table_.end(), [&](const auto& each) {
+    return each.second.process == id && each.second.customer == customer_id;
+  });
+  CHECK(!counted_ || has_rank || !do_barrier)
+      << "customer " << customer_id << " calls Start() when all " << workers << " workers and "
+      << servers << " servers have: DMLC_NUM_WORKER counts every customer of every process";
   lock.unlock();
   if (do_barrier) barrier(customer_id, kScheduler + kServerGroup + kWorkerGroup);
 }
@@ -135,42 +197,76 @@ void Postoffice::Core::joined(const PeerPtr& from, Decoder& in) {
   Joined one;
   one.role = in.string(kMostText);
   one.endpoint = in.string(kMostText);
+  one.customers = {static_cast<int>(in.u32())};
   one.peer = from;
   if (!in.ok() || role != "scheduler") return;
   std::unique_lock<std::mutex> lock(mu_);
-  const auto same = std::count_if(joiners_.begin(), joiners_.end(),
-                                  [&](const Joined& other) { return other.role == one.role; });
-  if (same >= (one.role == "server" ? servers : workers) || ready_) {
-    LOG(ERROR) << "one " << one.role << " more than declared has come, from " << one.endpoint;
+  const auto known = std::find_if(joiners_.begin(), joiners_.end(),
+                                  [&](const Joined& other) { return other.peer->id == from->id; });
+  int taken = 0;  // ranks of the role
+  for (const auto& other : joiners_)
+    if (other.role == one.role) taken += static_cast<int>(other.customers.size());
+  if (ready_ || taken >= (one.role == "server" ? servers : workers)) {
+    // A further customer of a process that is counted shares its rank.
+    if (known == joiners_.end()) refuse(one);
     return;
   }
-  joiners_.push_back(std::move(one));
-  if (static_cast<int>(joiners_.size()) == servers + workers) assign_ids();
+  if (known == joiners_.end())
+    joiners_.push_back(std::move(one));
+  else if (std::count(known->customers.begin(), known->customers.end(), one.customers[0]) == 0)
+    known->customers.push_back(one.customers[0]);
+  std::size_t all = 0;
+  for (const auto& other : joiners_) all += other.customers.size();
+  if (all == static_cast<std::size_t>(servers) + static_cast<std::size_t>(workers)) assign_ids();
 }
 
-// Ranks go by the order in which nodes came.
+void Postoffice::Core::refuse(const Joined& one) {
+  std::ostringstream why;
+  why << "one " << one.role << " more than declared has come, from " << one.endpoint
+      << ": DMLC_NUM_SERVER is " << servers << ", DMLC_NUM_WORKER is " << workers
+      << ", and every customer that calls Start() counts";
+  LOG(ERROR) << why.str();
+  auto refusal = head_of(Kind::kRefused);
+  Encoder(refusal).string(why.str());
+  post(one.peer, refusal, nullptr);
+}
+
+void Postoffice::Core::refused(Decoder& in) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  refusal_ = in.string(kMostText);
+  if (refusal_.empty()) refusal_ = "the scheduler has refused this process";
+  changed_.notify_all();
+}
+
+// Ranks go by the order in which processes came; those of one process follow one another.
 void Postoffice::Core::assign_ids() {
   int server = 0;
   int worker = 0;
-  std::vector<int> ids;
+  table_[kScheduler] = {kScheduler, 0, device_->endpoint()};
+  std::vector<int> processes;
   for (const auto& one : joiners_) {
-    const int node = one.role == "server" ? ServerRankToID(server++) : WorkerRankToID(worker++);
-    ids.push_back(node);
-    endpoints_[node] = one.endpoint;
-    routes_[node] = one.peer;
-    nodes_[one.peer->id] = node;
+    const int process = one.role == "server" ? ServerRankToID(server) : WorkerRankToID(worker);
+    processes.push_back(process);
+    for (const int customer : one.customers) {
+      const int node = one.role == "server" ? ServerRankToID(server++) : WorkerRankToID(worker++);
+      table_[node] = {process, customer, one.endpoint};
+    }
+    routes_[process] = one.peer;
+    nodes_[one.peer->id] = process;
   }
   for (std::size_t each = 0; each < joiners_.size(); ++each) {
     auto table = head_of(Kind::kTable);
     Encoder out(table);
-    out.u32(static_cast<std::uint32_t>(ids[each]));
-    out.u32(static_cast<std::uint32_t>(endpoints_.size()));
-    for (const auto& [node, endpoint] : endpoints_)
-      out.u32(static_cast<std::uint32_t>(node)).string(endpoint);
+    out.u32(static_cast<std::uint32_t>(processes[each]));
+    out.u32(static_cast<std::uint32_t>(table_.size()));
+    for (const auto& [node, entry] : table_)
+      out.u32(static_cast<std::uint32_t>(node))
+          .u32(static_cast<std::uint32_t>(entry.process))
+          .u32(static_cast<std::uint32_t>(entry.customer))
+          .string(entry.endpoint);
     post(joiners_[each].peer, table, nullptr);
   }
-  ready_ = true;
-  changed_.notify_all();
+  apply_table();
 }
 
 void Postoffice::Core::learn_table(Decoder& in) {
@@ -178,78 +274,41 @@ void Postoffice::Core::learn_table(Decoder& in) {
   id = static_cast<int>(in.u32());
   const auto count = in.u32();
   for (std::uint32_t each = 0; each < count && in.ok(); ++each) {
-    const auto node = static_cast<int>(in.u32());
-    endpoints_[node] = in.string(kMostText);
+    auto& entry = table_[static_cast<int>(in.u32())];
+    entry.process = static_cast<int>(in.u32());
+    entry.customer = static_cast<int>(in.u32());
+    entry.endpoint = in.string(kMostText);
   }
   CHECK(in.finish("the scheduler's table").has_value());
+  apply_table();
+}
+
+void Postoffice::Core::apply_table() {
+  counted_ = std::any_of(table_.begin(), table_.end(),
+                         [](const auto& each) { return each.first != each.second.process; });
+  const auto& own = table_[id];
+  const auto colon = own.endpoint.rfind(':');
+  node_.role = role == "server" ? Node::SERVER : role == "worker" ? Node::WORKER : Node::SCHEDULER;
+  node_.id = id;
+  node_.customer_id = own.customer;
+  node_.hostname = own.endpoint.substr(0, colon);
+  node_.port = std::atoi(own.endpoint.c_str() + colon + 1);
   ready_ = true;
   changed_.notify_all();
 }
 
-void Postoffice::Core::barrier(int customer_id, int group) {
-  const std::pair key(customer_id, group);
-  const auto& nodes = groups.at(group);
-  if (nodes.size() <= 1) return;
-  CHECK(std::find(nodes.begin(), nodes.end(), id) != nodes.end())
-      << "node " << id << " is not in the group of the barrier";
-  if (role == "scheduler") {
-    count_barrier(id, customer_id, group);
-  } else {
-    std::vector<std::byte> body;
-    Encoder(body)
-        .u32(static_cast<std::uint32_t>(customer_id))
-        .u32(static_cast<std::uint32_t>(group));
-    say(kScheduler, Kind::kBarrier, body);
-  }
-  std::unique_lock<std::mutex> lock(mu_);
-  while (barriers_done_.erase(key) == 0) {
-    changed_.wait_for(lock, milliseconds(100));
-    lock.unlock();
-    check_alive();
-    lock.lock();
-  }
+bool Postoffice::Core::is_ready() {
+  const std::lock_guard<std::mutex> lock(mu_);
+  return ready_;
 }
 
-void Postoffice::Core::count_barrier(int node, int customer_id, int group) {
-  std::unique_lock<std::mutex> lock(mu_);
-  barriers_[{customer_id, group}].insert(node);
-  look_at_barriers();
+// Good until Finalize(0): nobody changes it meanwhile.
+const Node& Postoffice::Core::my_node() {
+  CHECK(is_ready()) << "Start() was not called, or Finalize(0) was";
+  return node_;
 }
 
-// Further customers are the workers' own: servers and the scheduler have one.
-void Postoffice::Core::look_at_barriers() {
-  for (auto each = barriers_.begin(); each != barriers_.end();) {
-    const auto [customer_id, group] = each->first;
-    const auto& nodes = customer_id == 0 ? groups[group] : groups[group & kWorkerGroup];
-    const bool all = std::all_of(nodes.begin(), nodes.end(), [&](int node) {
-      return each->second.count(node) > 0 || dead_.count(node) > 0;
-    });
-    if (!all) {
-      ++each;
-      continue;
-    }
-    auto done = head_of(Kind::kBarrierDone);
-    Encoder(done)
-        .u32(static_cast<std::uint32_t>(customer_id))
-        .u32(static_cast<std::uint32_t>(group));
-    for (const int node : each->second) {
-      if (node == id)
-        barriers_done_.insert(each->first);
-      else if (dead_.count(node) == 0)
-        post(routes_.at(node), done, nullptr);
-    }
-    changed_.notify_all();
-    each = barriers_.erase(each);
-  }
-}
-
-void Postoffice::Core::barrier_done(int customer_id, int group) {
-  std::unique_lock<std::mutex> lock(mu_);
-  barriers_done_.insert({customer_id, group});
-  changed_.notify_all();
-}
-
-void Postoffice::Core::gone(std::uint64_t peer) {
+void Postoffice::Core::gone(std::uint64_t peer) noexcept {
   std::unique_lock<std::mutex> lock(mu_);
   const auto known = nodes_.find(peer);
   if (known == nodes_.end()) return;
@@ -261,11 +320,12 @@ void Postoffice::Core::gone(std::uint64_t peer) {
   if (left_.count(node) > 0) return;
   dead_.insert(node);
   LOG(WARNING) << "node " << node << " has gone without a word";
-  if (role == "scheduler") look_at_barriers();
+  if (role == "scheduler") finish_barriers();
   changed_.notify_all();
 }
 
 void Postoffice::Core::check_alive() {
+  CHECK(!hub_closed_) << "Finalize(0) has ended the system while another customer waits";
   std::unique_lock<std::mutex> lock(mu_);
   for (const int node : dead_)
     if (node == kScheduler || node % 2 == 0)
@@ -275,32 +335,86 @@ void Postoffice::Core::check_alive() {
 
 std::vector<int> Postoffice::Core::dead_nodes() {
   std::unique_lock<std::mutex> lock(mu_);
-  return {dead_.begin(), dead_.end()};
+  std::vector<int> nodes;
+  for (const auto& [node, entry] : table_)
+    if (dead_.count(entry.process) > 0) nodes.push_back(node);
+  return nodes;
 }
 
+// Customer 0 ends the system. Others of the process may still be at work: where each of them has a
+// rank they meet customer 0 at the barrier; else nobody but this process knows of them, and it
+// tells the others that it is done only when they are.
 void Postoffice::Core::finalize(int customer_id, bool do_barrier) {
-  if (do_barrier) barrier(customer_id, kScheduler + kServerGroup + kWorkerGroup);
-  if (customer_id != 0) return;
+  const int everybody = kScheduler + kServerGroup + kWorkerGroup;
+  if (customer_id != 0) {
+    std::unique_lock<std::mutex> lock(mu_);
+    customers_at_work_.insert(customer_id);
+    lock.unlock();
+    if (do_barrier) barrier(customer_id, everybody);
+    return customer_done(customer_id);
+  }
+  if (do_barrier) {
+    if (!counted_) wait_for_customers();
+    barrier(0, everybody);
+    if (counted_) wait_for_customers();
+  }
+  close_hub();
+  for (const auto& callback : std::exchange(exit_callbacks, {})) callback();
+}
+
+void Postoffice::Core::customer_done(int customer_id) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  customers_at_work_.erase(customer_id);
+  changed_.notify_all();
+}
+
+void Postoffice::Core::wait_for_customers() {
+  const auto said_after = Deadline::after(kSilent);
+  bool said = false;
+  std::unique_lock<std::mutex> lock(mu_);
+  while (!customers_at_work_.empty()) {
+    changed_.wait_for(lock, milliseconds(100));
+    if (!said && said_after.expired() && !customers_at_work_.empty()) {
+      LOG(WARNING) << "Finalize(0) waits for customer " << *customers_at_work_.begin()
+                   << ", which has called Start() and not Finalize()";
+      said = true;
+    }
+    lock.unlock();
+    check_alive();
+    lock.lock();
+  }
+}
+
+void Postoffice::Core::close_hub() {
   std::vector<PeerPtr> peers;
   {
     std::unique_lock<std::mutex> lock(mu_);
-    if (!started_) return;
+    if (stage_ != Stage::kOpen) return;
     for (const auto& [node, peer] : routes_) peers.push_back(peer);
   }
   const auto bye = head_of(Kind::kBye);
   // Who has left already need not hear it.
   for (const auto& peer : peers) (void)try_post(peer, bye, nullptr);
   peers.clear();
+  hub_closed_ = true;
+  while (hub_users_ > 0) std::this_thread::sleep_for(milliseconds(1));
+  secret_.reset();  // before the port
   hub_.reset();
   std::unique_lock<std::mutex> lock(mu_);
   routes_.clear();
   joiners_.clear();
   nodes_.clear();
   keys_.clear();
+  table_.clear();
+  left_.clear();
+  dead_.clear();
+  barriers_.clear();
+  customers_at_work_.clear();
   device_.reset();
-  started_ = false;
+  stage_ = Stage::kStopped;
   ready_ = false;
-  for (const auto& callback : std::exchange(exit_callbacks, {})) callback();
+  counted_ = false;
+  changed_.notify_all();
 }
 
 }  // namespace ps

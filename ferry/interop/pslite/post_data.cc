@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -29,6 +30,16 @@ struct Held {
 
 }  // namespace
 
+Postoffice::Core::HubUse::HubUse(Core& core) : core_(core) {
+  core_.hub_users_.fetch_add(1);
+  allowed_ = !core_.hub_closed_;
+}
+
+bool Postoffice::Core::receive_until(const std::function<bool()>& ready) {
+  const HubUse use(*this);
+  return use && hub_->receive_until(ready, Deadline::after(std::chrono::milliseconds(100)));
+}
+
 std::vector<std::byte> Postoffice::Core::head_of(Kind kind) const {
   std::vector<std::byte> head;
   Encoder(head).u8(static_cast<std::uint8_t>(kind)).u32(static_cast<std::uint32_t>(id));
@@ -36,9 +47,18 @@ std::vector<std::byte> Postoffice::Core::head_of(Kind kind) const {
 }
 
 void Postoffice::Core::say(int node, Kind kind, const std::vector<std::byte>& body) {
+  const HubUse use(*this);
+  CHECK(use) << "Start() was not called, or Finalize(0) was";
   auto head = head_of(kind);
   Encoder(head).raw(body);
   if (const auto peer = route_to(node)) post(peer, head, nullptr);
+}
+
+int Postoffice::Core::process_of(int node) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  const auto entry = table_.find(node);
+  CHECK(entry != table_.end()) << "there is no node " << node;
+  return entry->second.process;
 }
 
 // The way by which the node has spoken to this one, or a new one.
@@ -47,11 +67,12 @@ Postoffice::Core::PeerPtr Postoffice::Core::route_to(int node) {
   std::string endpoint;
   {
     std::unique_lock<std::mutex> lock(mu_);
+    const auto at = table_.find(node);
+    CHECK(at != table_.end()) << "there is no node " << node;
+    node = at->second.process;
     if (const auto known = routes_.find(node); known != routes_.end()) return known->second;
     if (dead_.count(node) > 0 || left_.count(node) > 0) return nullptr;
-    const auto at = endpoints_.find(node);
-    CHECK(at != endpoints_.end()) << "there is no node " << node;
-    endpoint = at->second;
+    endpoint = at->second.endpoint;
   }
   auto peer = hub_->connect(endpoint, Deadline::after(kSend));
   CHECK(peer) << "node " << node << " at " << endpoint << ": " << peer.error().to_string();
@@ -98,7 +119,12 @@ void Postoffice::Core::post(const PeerPtr& peer, const std::vector<std::byte>& h
 void Postoffice::Core::send(const Message& message) {
   const auto& meta = message.meta;
   CHECK_NE(meta.recver, Meta::kEmpty);
-  if (meta.recver == id) {
+  const HubUse use(*this);
+  if (!use) {
+    CHECK(!meta.request) << "a request is sent before Start() or after Finalize(0)";
+    return;  // nobody waits for the answer any more
+  }
+  if (meta.recver == id || (counted_ && process_of(meta.recver) == id)) {
     auto mine = message;
     mine.meta.sender = id;
     return deliver(std::move(mine), false);
@@ -110,6 +136,9 @@ void Postoffice::Core::send(const Message& message) {
   out.u8(static_cast<std::uint8_t>((meta.request ? 1 : 0) | (meta.push ? 2 : 0) |
                                    (meta.pull ? 4 : 0) | (meta.simple_app ? 8 : 0)));
   out.string(meta.body);
+  out.u8(static_cast<std::uint8_t>(message.data.size()));
+  for (std::size_t each = 0; each < message.data.size(); ++each)
+    out.u8(static_cast<std::uint8_t>(each < meta.data_type.size() ? meta.data_type[each] : OTHER));
   const auto peer = route_to(meta.recver);
   if (peer == nullptr) {
     LOG(WARNING) << "nothing is sent to node " << meta.recver << ", which is gone";
@@ -151,7 +180,7 @@ bool Postoffice::Core::same_keys(Keys& keys, const SArray<char>& array) {
   return false;
 }
 
-void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message message) {
+void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message message) noexcept {
   if (message.parts().empty()) return;
   const auto first = message.parts()[0];
   const std::vector<std::byte> head(first.begin(), first.end());
@@ -171,14 +200,17 @@ void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message mes
       return joined(from, in);
     case Kind::kTable:
       return learn_table(in);
-    case Kind::kBarrier:
-    case Kind::kBarrierDone: {
+    case Kind::kBarrier: {
       const auto customer_id = static_cast<int>(in.u32());
       const auto group = static_cast<int>(in.u32());
+      const auto request = in.u32();
       if (!in.ok() || group < 1 || group > 7) return;
-      return kind == Kind::kBarrier ? count_barrier(sender, customer_id, group)
-                                    : barrier_done(customer_id, group);
+      return count_barrier(sender, customer_id, group, request);
     }
+    case Kind::kBarrierDone:
+      return barrier_done(in.u32());
+    case Kind::kRefused:
+      return refused(in);
     case Kind::kBye:
       return;
   }
@@ -196,6 +228,9 @@ void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in
   meta.pull = (flags & 4) != 0;
   meta.simple_app = (flags & 8) != 0;
   meta.body = in.string(kMostBody);
+  const auto arrays = in.u8();
+  for (int each = 0; each < arrays; ++each)
+    meta.data_type.push_back(static_cast<DataType>(std::min<int>(in.u8(), OTHER)));
   const bool same = in.u8() != 0;
   meta.sender = sender;
   meta.recver = id;
@@ -221,6 +256,7 @@ void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in
     }
     got.data[0] = keys->received;
   }
+  for (const auto& array : got.data) meta.data_size += static_cast<int>(array.size());
   held->device = device_;
   held->peer = from;
   held->message = std::move(message);
@@ -275,6 +311,11 @@ void Postoffice::Core::remove(Customer* customer) {
       found != customers_.end() && found->second == customer)
     customers_.erase(found);
   customers_changed_.wait(lock, [&] { return given_.count(customer) == 0; });
+  const bool last = std::none_of(customers_.begin(), customers_.end(), [&](const auto& each) {
+    return each.first.second == customer->customer_id();
+  });
+  lock.unlock();
+  if (last) customer_done(customer->customer_id());
 }
 
 Customer* Postoffice::Core::find(int app_id, int customer_id, int timeout) {

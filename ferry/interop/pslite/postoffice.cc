@@ -36,6 +36,14 @@ void Postoffice::Start(int customer_id, const char* argv0, bool do_barrier) {
 void Postoffice::Finalize(int customer_id, bool do_barrier) {
   core_->finalize(customer_id, do_barrier);
 }
+
+const Node& Van::my_node() const { return Postoffice::Get()->core_->my_node(); }
+bool Van::IsReady() const { return Postoffice::Get()->core_->is_ready(); }
+
+int Van::Send(const Message& msg) {
+  Postoffice::Get()->Send(msg);
+  return msg.meta.data_size;
+}
 void Postoffice::AddCustomer(Customer* customer) { core_->add(customer); }
 void Postoffice::RemoveCustomer(Customer* customer) { core_->remove(customer); }
 Customer* Postoffice::GetCustomer(int app_id, int customer_id, int timeout) const {

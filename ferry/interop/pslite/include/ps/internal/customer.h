@@ -40,7 +40,8 @@ class Customer {
     int answered = 0;
   };
   void Receiving();
-  void Handle(const Message& message);
+  // What the program's handler throws ends the process, whichever thread it is called on.
+  void Handle(const Message& message) noexcept;
   int app_id_;
   int customer_id_;
   RecvHandle recv_handle_;

@@ -4,6 +4,7 @@
 #include <ps/internal/customer.h>
 #include <ps/internal/env.h>
 #include <ps/internal/utils.h>
+#include <ps/internal/van.h>
 #include <ps/range.h>
 
 #include <ctime>
@@ -19,6 +20,8 @@ class Postoffice {
  public:
   using Callback = std::function<void()>;
   static Postoffice* Get();
+  // Never null.
+  Van* van() { return &van_; }
 
   // Takes part in the system that the environment names (DMLC_*).
   void Start(int customer_id, const char* argv0, bool do_barrier);
@@ -32,7 +35,8 @@ class Postoffice {
   // Receives on the calling thread until ready(), or for a while: whether it was. False, at once,
   // if another thread does so already.
   bool ReceiveUntil(const std::function<bool()>& ready);
-  // Ends the process if a server or the scheduler has died: nobody would ever answer.
+  // Throws dmlc::Error if a server or the scheduler has died, or the system was finalized: nobody
+  // would ever answer.
   void CheckAlive();
 
   // A node, or all of a group.
@@ -51,17 +55,19 @@ class Postoffice {
   bool is_server() const;
   bool is_scheduler() const;
   int verbose() const;
-  bool is_recovery() const { return false; }
+  bool is_recovery() const { return van_.my_node().is_recovery; }
   // Waits until all nodes of the group, which this one belongs to, have come here.
   void Barrier(int customer_id, int node_group);
   // Nodes that have gone without a word.
   std::vector<int> GetDeadNodes(int t = 60);
 
  private:
+  friend class Van;
   class Core;
   Postoffice();
   ~Postoffice();
   std::unique_ptr<Core> core_;
+  Van van_;
 };
 
 }  // namespace ps
