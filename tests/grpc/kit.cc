@@ -117,6 +117,7 @@ Server::Server(ServerOptions options) : options_(std::move(options)) {
   report_path_ = scratch() + "/report-" + number;
   std::vector<std::string> words{server_program(options_.plugin), "--serve"};
   if (options_.off) words.emplace_back("--off");
+  if (!options_.argument.empty()) words.insert(words.end(), {"--argument", options_.argument});
   if (options_.tensors) words.emplace_back("--tensors");
   if (options_.tls) {
     certificate_ = make_certificate();

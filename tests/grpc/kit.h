@@ -21,8 +21,9 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 struct ServerOptions {
   bool plugin = has_plugin();  // this program serves, or one of the other kind
   bool tls = false;
-  bool tensors = false;  // with settings for tensors
-  bool off = false;      // the channel argument that turns the plug-in off
+  bool tensors = false;    // with settings for tensors
+  bool off = false;        // the channel argument that turns the plug-in off
+  std::string argument{};  // of the server, as "NAME=NUMBER"
   int port = 0;
   std::string address{};  // instead of a port
   bool logs = false;      // what it logs is kept for log()

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "tests/grpc/kit.h"
 #include "tests/grpc/serve.h"
@@ -21,9 +22,16 @@ extern "C" const char* __lsan_default_suppressions() { return "leak:libcares"; }
 
 namespace {
 
-// A client that makes so many calls, and looks at the answers; 0: until it is killed.
-int call(const char* address, int count) {
+void set_argument(const std::string& setting, grpc::ChannelArguments& arguments) {
+  const auto equals = setting.find('=');
+  arguments.SetInt(setting.substr(0, equals), std::atoi(setting.substr(equals + 1).c_str()));
+}
+
+// A client that makes so many calls, and looks at the answers; 0: until it is killed. Its channel
+// has these arguments, "NAME=NUMBER".
+int call(const char* address, int count, std::span<char* const> settings = {}) {
   grpc::ChannelArguments arguments;
+  for (const std::string setting : settings) set_argument(setting, arguments);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 120'000);
   auto stub = ferry::test::Echo::NewStub(
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
@@ -70,7 +78,8 @@ int keep(const char* address, int count, std::size_t bytes) {
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "--serve") == 0) return serve(argc, argv);
   if (argc > 2 && std::strcmp(argv[1], "--client") == 0)
-    return call(argv[2], argc > 3 ? std::atoi(argv[3]) : 0);
+    return call(argv[2], argc > 3 ? std::atoi(argv[3]) : 0,
+                std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 4 ? 4 : argc));
   if (argc > 4 && std::strcmp(argv[1], "--keep") == 0)
     return keep(argv[2], std::atoi(argv[3]), static_cast<std::size_t>(std::atol(argv[4])));
   // The same in two processes, of which one was forked from the other before.
@@ -79,6 +88,8 @@ int main(int argc, char** argv) {
     const int result = call(argv[2], std::atoi(argv[3]));
     return child == 0 ? result : result + wait_for(child);
   }
+  // What is measured is for the tests of that, which have folders of their own.
+  ::setenv("FERRY_TUNING", "off", 1);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

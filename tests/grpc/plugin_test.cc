@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "tests/grpc/kit.h"
@@ -194,6 +195,50 @@ print("fine" if copy(b"x" * 100000, 100000).count else "no slice")
   EXPECT_EQ(wait_for(python.pid), 0);
   ::close(python.input);
   ::close(python.output);
+}
+
+// What a program says that loads gRPC after it has started and calls this server, by the plug-in's
+// log. `preloaded` is loaded before it starts.
+std::string log_of_late_program(const Server& server, const std::string& preloaded,
+                                const Environment& more = {}) {
+  const auto path = scratch() + "/late";
+  Environment environment{{"LD_PRELOAD", preloaded}};
+  environment.insert(environment.end(), more.begin(), more.end());
+  const auto program = start_program(
+      logging_to(path, {FERRY_LATE_PATH, FERRY_LATE_CLIENT_PATH, server.address()}), environment);
+  EXPECT_EQ(read_line(program.output), "fine");
+  EXPECT_EQ(wait_for(program.pid), 0);
+  ::close(program.input);
+  ::close(program.output);
+  return read_file(path);
+}
+
+// Of a program that loads gRPC when it runs nothing goes over the plug-in, and the program's user
+// is told once.
+TEST(GrpcPlugin, AProgramThatLoadsGrpcLateSaysThatItStaysOnTcp) {
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+  Server server;
+  const auto said = log_of_late_program(server, plugin_path());
+  EXPECT_THAT(said,
+              testing::ContainsRegex("libgrpc\\.so\\.29 stays on TCP: the program loaded it"));
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report(), "");
+}
+
+TEST(GrpcPlugin, TurnedOffItSaysNothingOfAGrpcThatIsLoadedLate) {
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+  Server server;
+  EXPECT_EQ(log_of_late_program(server, plugin_path(), {{"FERRY_GRPC", "off"}}), "");
+}
+
+// What that line tells the user to do.
+TEST(GrpcPlugin, AProgramThatLoadsGrpcLateIsServedIfGrpcIsPreloaded) {
+  if (!can_preload()) GTEST_SKIP() << "a sanitizer's run time cannot be preloaded";
+  Server server;
+  EXPECT_EQ(log_of_late_program(server, plugin_path() + ":libgrpc.so.29"), "");
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.report().empty(), !has_plugin());
 }
 
 // Neither crashes nor hangs, and serves others meanwhile.

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -141,6 +142,17 @@ bool has(int argc, char** argv, const char* word) {
   return false;
 }
 
+// "--argument NAME=NUMBER": an argument of the server's.
+void add_argument(int argc, char** argv, grpc::ServerBuilder& builder) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    if (std::strcmp(argv[i], "--argument") != 0) continue;
+    const std::string setting(argv[i + 1]);
+    const auto equals = setting.find('=');
+    builder.AddChannelArgument(setting.substr(0, equals),
+                               std::atoi(setting.substr(equals + 1).c_str()));
+  }
+}
+
 }  // namespace
 
 int serve(int argc, char** argv) {
@@ -160,6 +172,7 @@ int serve(int argc, char** argv) {
   builder.SetMaxReceiveMessageSize(-1);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 1 << 20);
   if (has(argc, argv, "--off")) builder.AddChannelArgument("tensorferry.enable", 0);
+  add_argument(argc, argv, builder);
   if (has(argc, argv, "--tensors")) ferry::grpc::prepare_for_tensors(builder);
   auto queue = builder.AddCompletionQueue();
   auto server = builder.BuildAndStart();

@@ -120,7 +120,11 @@ class GrpcReceiveEnd final : public runtime::ReceiveEnd, GrpcTag {
     buffers_.give(tensor);
     return tensor;
   }
-  std::uint64_t copies() const override { return copies_; }
+  runtime::CrossingStats stats() const override {
+    runtime::CrossingStats stats;
+    stats.copies = copies_;
+    return stats;
+  }
 
  private:
   struct Asked {
@@ -232,7 +236,7 @@ runtime::CrossingStats GrpcRendezvous::stats() const {
   for (const auto& end : core_->sends)
     if (end) all += end->stats();
   for (const auto& end : core_->receives)
-    if (end) all.copies += end->copies();
+    if (end) all += end->stats();
   if (core_->ours) all.endpoint_bytes = endpoint_traffic().sent_bytes;
   return all;
 }

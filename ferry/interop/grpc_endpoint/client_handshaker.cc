@@ -72,8 +72,8 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     }
     hub.watch(interested_, true);
     ref();
-    hub.aside([this, &hub, server = *std::move(server)] {
-      auto dialled = hub.dial(server, Deadline::after(hub.scaled(kDialLimit)));
+    hub.aside([this, &hub, server = *std::move(server), set = thresholds_of(args->args)] {
+      auto dialled = hub.dial(server, set, Deadline::after(hub.scaled(kDialLimit)));
       if (!dialled) plain_servers().note(server);
       auto shared = std::make_shared<Result<Dialled>>(std::move(dialled));
       hub.post([this, shared] {

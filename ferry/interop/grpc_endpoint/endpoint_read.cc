@@ -10,8 +10,9 @@ namespace ferry::interop {
 
 namespace {
 
-constexpr int kMostMessages = 64;               // taken in for one read
-constexpr std::uint64_t kLeastLent = 16 << 10;  // smaller messages are copied
+constexpr int kMostMessages = 64;  // taken in for one read
+// Smaller messages are copied, and so are those in slots, whatever the eager threshold.
+constexpr std::uint64_t kLeastLent = 16 << 10;
 
 // A message that slices show. The last of them lets go of it.
 struct Lent {
@@ -68,7 +69,8 @@ bool FerryEndpoint::take(transfer::Message message) {
   auto& counts = link_->counts;
   counts.taken_sizes.add(bytes);
   counts.taken_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (bytes >= kLeastLent && PluginOptions::get().zero_copy && link_->lend(bytes)) {
+  const bool lendable = bytes >= kLeastLent && !message.in_slot();
+  if (lendable && PluginOptions::get().zero_copy && link_->lend(bytes)) {
     lend(std::move(message));
   } else {
     copy(message);

@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
+#include "ferry/interop/grpc_endpoint/unserved_internal.h"
 
 // gRPC's threads wait in epoll_wait(). Two functions of the C library are replaced: one tells which
 // epoll it is that gRPC watches our descriptor with, the other is where its threads wait.
@@ -25,7 +26,10 @@ extern "C" __attribute__((visibility("default"))) int epoll_ctl(int epoll, int o
   using namespace ferry::interop;
   using Control = int (*)(int, int, int, epoll_event*);
   static const auto control = system_function<Control>("epoll_ctl");
-  if (operation == EPOLL_CTL_ADD) Hub::get().note_epoll(epoll, fd);
+  if (operation == EPOLL_CTL_ADD) {
+    Hub::get().note_epoll(epoll, fd);
+    note_epoll_caller(__builtin_return_address(0));
+  }
   return control(epoll, operation, fd, event);
 }
 

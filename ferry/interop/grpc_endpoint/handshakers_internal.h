@@ -4,8 +4,12 @@
 
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
 #include "ferry/interop/grpc_endpoint/hand_over_internal.h"
+#include "ferry/interop/grpc_endpoint/options_internal.h"
 
 namespace ferry::interop {
+
+// What the arguments of a channel or server set, above the environment.
+LinkThresholds thresholds_of(const grpc_core::ChannelArgs& args);
 
 // What gRPC asks for each new connection, after TCP and before TLS: whether the plug-in takes part.
 std::unique_ptr<grpc_core::HandshakerFactory> client_factory();

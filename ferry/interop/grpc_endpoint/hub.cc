@@ -14,8 +14,6 @@ namespace ferry::interop {
 namespace {
 
 constexpr std::size_t kHubArena = std::size_t{4} << 20;
-// A process that is stopped for a while keeps its connections, as it does over TCP.
-constexpr double kHubPatience = 10;
 constexpr std::uint32_t kMostLanes = 1 << 20;
 constexpr std::size_t kMostAtOnce = 12;  // connections that a thread serves before gRPC goes on
 constexpr std::size_t kMostReports = 10'000;
@@ -30,7 +28,8 @@ fabric::Options device_options(const PluginOptions& options, const SecretSource&
   if (!reached_at.empty()) made.listen = reached_at;
   if (!options.listen.empty()) made.listen = options.listen;
   made.arena_bytes = kHubArena;
-  made.patience = kHubPatience * options.patience;
+  made.patience = options.patience;
+  made.give_up = options.give_up;
   made.max_lanes_per_peer = kMostLanes;
   return made;
 }
@@ -234,7 +233,7 @@ Nanos Hub::scaled(Nanos span) const {
   return std::chrono::duration_cast<Nanos>(span * PluginOptions::get().patience);
 }
 
-void Hub::know(const Link* link) {
+void Hub::know(Link* link) {
   LockGuard<Mutex> guard(grave_lock_);
   links_.insert(link);
 }
@@ -273,7 +272,7 @@ void Hub::undertake() {
         grave_wake_.wait_for(grave_lock_, turn);
       }
       dead.swap(graves_);
-      for (const auto* link : dead) {
+      for (auto* link : dead) {
         report(link->report());
         past_ += link->traffic();
         links_.erase(link);

@@ -75,7 +75,19 @@ Result<SocketAddress> SocketAddress::of_peer(int socket) {
   return SocketAddress{{first, first + size}};
 }
 
-Result<Dialled> Hub::dial(const SocketAddress& server, Deadline deadline) {
+Result<fabric::Channel> Hub::open_lane(const std::string& endpoint, std::uint32_t lane,
+                                       const CallToken& token, Deadline deadline) {
+  fabric::ConnectOptions how;
+  how.lane = lane;
+  how.deadline = deadline;
+  auto channel = FERRY_TRY(device_->connect(endpoint, how));
+  auto said = channel.send(token, {.deadline = deadline}).wait();
+  FERRY_TRY(std::move(said));
+  return channel;
+}
+
+Result<Dialled> Hub::dial(const SocketAddress& server, const LinkThresholds& set,
+                          Deadline deadline) {
   auto wire = FERRY_TRY(connect_to(server, deadline));
   bootstrap::Hello mine;
   mine.purpose = bootstrap::Purpose::kGuest;
@@ -85,20 +97,18 @@ Result<Dialled> Hub::dial(const SocketAddress& server, Deadline deadline) {
                                                 std::move(mine), deadline));
   const auto answer = FERRY_TRY(decode_answer(joined.peer.blob));
   LockGuard<Mutex> guard(dial_lock_);
-  fabric::ConnectOptions how;
-  how.lane = lanes_[answer.endpoint]++;
-  how.deadline = deadline;
-  auto channel = FERRY_TRY(device_->connect(answer.endpoint, how));
-  auto said = channel.send(answer.token, {.deadline = deadline}).wait();
-  FERRY_TRY(std::move(said));
-  auto link = FERRY_TRY(Link::open(*room_, *device_, std::move(channel), deadline));
+  auto channel =
+      FERRY_TRY(open_lane(answer.endpoint, lanes_[answer.endpoint]++, answer.token, deadline));
+  auto link = FERRY_TRY(Link::open(*room_, *device_, std::move(channel), set, deadline));
+  measure_once(answer.endpoint, *link);
   return Dialled{std::move(wire), std::move(link)};
 }
 
-std::vector<std::byte> Hub::expect(const CallToken& token, Arrived arrived) {
+std::vector<std::byte> Hub::expect(const CallToken& token, const LinkThresholds& set,
+                                   Arrived arrived) {
   LockGuard<Mutex> guard(lock_);
   if (!std::exchange(accepting_, true)) aside([this] { accept_links(); });
-  expected_[token] = std::move(arrived);
+  expected_[token] = {set, std::move(arrived)};
   return encode_answer({device_->endpoint(), token});
 }
 
@@ -122,17 +132,18 @@ void Hub::serve_link(fabric::Channel channel) {
   CallToken token{};
   const auto said = channel.receive(token, deadline);
   if (!said || *said != token.size()) return;
-  Arrived arrived;
+  if (token == kMeasureToken) return measure_with(std::move(channel));
+  Expected call;
   {
     LockGuard<Mutex> guard(lock_);
     auto found = expected_.find(token);
     if (found == expected_.end()) return;
-    arrived = std::move(found->second);
+    call = std::move(found->second);
     expected_.erase(found);
   }
-  auto link = Link::open(*room_, *device_, std::move(channel), deadline);
+  auto link = Link::open(*room_, *device_, std::move(channel), call.set, deadline);
   if (!link) logger().info("a gRPC client's link was not opened: {}", link.error().to_string());
-  arrived(link ? *std::move(link) : nullptr);
+  call.arrived(link ? *std::move(link) : nullptr);
 }
 
 }  // namespace ferry::interop

@@ -41,6 +41,9 @@ struct Dialled {
 
 // Names one call; the server makes it up, and the client says it on the channel that it opens.
 using CallToken = std::array<std::byte, 16>;
+// Said by a client on a channel that is there to measure the path. No server makes it up: a token
+// is random.
+inline constexpr CallToken kMeasureToken{};
 
 // What the plug-in has once per process: a device and its mail room, the descriptor by which
 // gRPC's threads are woken, and the threads for what blocks. Opened when a connection first needs
@@ -81,11 +84,11 @@ class Hub {
   void ring_soon();
 
   // The client's side; blocks. kUnavailable: no plug-in is there, or not for us.
-  Result<Dialled> dial(const SocketAddress& server, Deadline deadline);
+  Result<Dialled> dial(const SocketAddress& server, const LinkThresholds& set, Deadline deadline);
   // The server's side of a call: what the client is told, and who is told when its channel is
   // there. Not after forget().
   using Arrived = std::function<void(std::shared_ptr<Link>)>;
-  std::vector<std::byte> expect(const CallToken& token, Arrived arrived);
+  std::vector<std::byte> expect(const CallToken& token, const LinkThresholds& set, Arrived arrived);
   void forget(const CallToken& token);
 
   // Memory for a slice that peers can read in place, while there are any; nothing if it is small,
@@ -111,7 +114,7 @@ class Hub {
   // Closes it, on a thread where that may take its time.
   void bury(Link* link);
   // A link that is new; until it is buried.
-  void know(const Link* link);
+  void know(Link* link);
   PluginTraffic traffic();
   // A connection that gRPC keeps as it is, for the report.
   void note_plain(bool client, const std::string& peer, const std::string& why);
@@ -144,6 +147,11 @@ class Hub {
   void run_tasks();
   void accept_links();
   void serve_link(fabric::Channel channel);
+  Result<fabric::Channel> open_lane(const std::string& endpoint, std::uint32_t lane,
+                                    const CallToken& token, Deadline deadline);
+  // hub_tuning.cc
+  void measure_once(const std::string& endpoint, const Link& link);
+  void measure_with(fabric::Channel channel);
   void undertake();
 
   Mutex lock_;
@@ -152,7 +160,11 @@ class Hub {
   std::optional<fabric::Device> device_;
   std::optional<transfer::MailRoom> room_;
   bool accepting_ FERRY_GUARDED_BY(lock_) = false;
-  std::map<CallToken, Arrived> expected_ FERRY_GUARDED_BY(lock_);
+  struct Expected {
+    LinkThresholds set;
+    Arrived arrived;
+  };
+  std::map<CallToken, Expected> expected_ FERRY_GUARDED_BY(lock_);
 
   Mutex bell_lock_;
   Doorbell* bell_ FERRY_GUARDED_BY(bell_lock_) = nullptr;
@@ -181,12 +193,16 @@ class Hub {
       std::make_shared<Endpoints>();
   std::vector<std::function<void()>> tasks_ FERRY_GUARDED_BY(list_lock_);
 
+  Mutex tuning_lock_;
+  std::set<std::string> measured_ FERRY_GUARDED_BY(tuning_lock_);  // providers and hosts
+  std::atomic<bool> measuring_{false};                             // one path at a time
+
   Mutex dial_lock_;  // one at a time: sessions are made by who comes first
   std::map<std::string, std::uint32_t> lanes_ FERRY_GUARDED_BY(dial_lock_);
 
   Mutex grave_lock_;
   std::condition_variable_any grave_wake_;
-  std::set<const Link*> links_ FERRY_GUARDED_BY(grave_lock_);
+  std::set<Link*> links_ FERRY_GUARDED_BY(grave_lock_);
   PluginTraffic past_ FERRY_GUARDED_BY(grave_lock_);  // of links that are closed
   std::vector<Link*> graves_ FERRY_GUARDED_BY(grave_lock_);
   std::int64_t ring_until_ FERRY_GUARDED_BY(grave_lock_) = 0;

@@ -17,7 +17,7 @@ constexpr std::uint64_t kCopyAlways = std::uint64_t{1} << 40;
 constexpr std::uint32_t kRendezvous = 64;
 constexpr std::uint32_t kMostLentMessages = kRendezvous * 3 / 4;
 
-transfer::MailboxOptions link_options(bool maps) {
+transfer::MailboxOptions link_options(bool maps, const LinkThresholds& set) {
   transfer::MailboxOptions options;
   options.rendezvous = kRendezvous;
   options.send_bytes = PluginOptions::get().memory;
@@ -28,18 +28,24 @@ transfer::MailboxOptions link_options(bool maps) {
     options.chunk_bytes = transfer::TuningLimits::kMostChunk;
     options.chunks_in_flight = 1;
   }
+  options.eager_threshold = set.eager_threshold;
+  if (set.copy_up_to) options.copy_up_to = set.copy_up_to;
+  if (set.chunk_bytes) options.chunk_bytes = set.chunk_bytes;
+  if (set.chunks_in_flight) options.chunks_in_flight = set.chunks_in_flight;
   return options;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<Link>> Link::open(transfer::MailRoom& room, fabric::Device& device,
-                                         fabric::Channel channel, Deadline deadline) {
+                                         fabric::Channel channel, const LinkThresholds& set,
+                                         Deadline deadline) {
   std::unique_ptr<Link> link(new Link);
   link->channel_ = std::move(channel);
   link->maps_ = link->channel_.capabilities().maps_peer;
-  link->mailbox_ = std::make_unique<transfer::Mailbox>(FERRY_TRY(
-      transfer::Mailbox::open(room, device, link->channel_, link_options(link->maps_), deadline)));
+  link->set_ = set;
+  link->mailbox_ = std::make_unique<transfer::Mailbox>(FERRY_TRY(transfer::Mailbox::open(
+      room, device, link->channel_, link_options(link->maps_, set), deadline)));
   Hub::get().know(link.get());
   // Closing waits for the peer, and the last to let go may be any thread.
   return std::shared_ptr<Link>(link.release(), [](Link* last) { Hub::get().bury(last); });
@@ -106,6 +112,30 @@ PluginTraffic Link::traffic() const {
           counts.lent_bytes.load()};
 }
 
+bool Link::lacks_tuning() const {
+  return mailbox_->tuning_source() == transfer::TuningSource::kDefault && !set_.sets_all();
+}
+
+void Link::retune(const transfer::FoundTuning& found) {
+  if (auto done = mailbox_->retune(found.tuning, found.source); !done)
+    logger().warn("what was measured for {} is not used: {}", peer, done.error().message());
+}
+
+// "eager up to 8192 bytes (kept), ...": the values in effect, and who has chosen each.
+std::string Link::report_thresholds() const {
+  const auto tuning = mailbox_->tuning();
+  const auto source = name_of(mailbox_->tuning_source());
+  const auto of = [&](bool set) { return set ? std::string_view("set") : source; };
+  const bool always = tuning.copy_up_to == kCopyAlways;
+  return fmt::format(
+      "; eager up to {} bytes ({}), copied {} ({}), chunks of {} bytes ({}), {} in flight ({})",
+      tuning.eager_threshold, of(set_.eager_threshold.has_value()),
+      always ? "always" : fmt::format("up to {} bytes", tuning.copy_up_to),
+      always ? "default" : of(set_.copy_up_to.has_value()), tuning.chunk_bytes,
+      of(set_.chunk_bytes.has_value()), tuning.chunks_in_flight,
+      of(set_.chunks_in_flight.has_value()));
+}
+
 std::string Link::report() const {
   const auto stats = mailbox_->stats();
   auto text = fmt::format(
@@ -118,6 +148,7 @@ std::string Link::report() const {
       counts.copied_bytes.load(), counts.over_budget.load());
   text += fmt::format("; writes by size{}; taken by size{}", counts.sent_sizes.to_string(),
                       counts.taken_sizes.to_string());
+  text += report_thresholds();
   if (const auto messages = counts.in_pieces.load(); messages != 0) {
     LockGuard<Mutex> guard(pieces_lock_);
     text += fmt::format("; {} messages of {} bytes sent in small pieces, the first because {}",

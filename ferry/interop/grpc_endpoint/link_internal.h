@@ -8,6 +8,8 @@
 
 #include "ferry/base/thread_annotations.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
+#include "ferry/interop/grpc_endpoint/options_internal.h"
+#include "ferry/transfer/find_tuning.h"
 #include "ferry/transfer/mailbox.h"
 
 namespace ferry::interop {
@@ -44,7 +46,8 @@ class Link {
  public:
   // Both ends call it. Blocks.
   static Result<std::shared_ptr<Link>> open(transfer::MailRoom& room, fabric::Device& device,
-                                            fabric::Channel channel, Deadline deadline);
+                                            fabric::Channel channel, const LinkThresholds& set,
+                                            Deadline deadline);
 
   transfer::Mailbox& mailbox() { return *mailbox_; }
   const transfer::Mailbox& mailbox() const { return *mailbox_; }
@@ -72,6 +75,14 @@ class Link {
   // For want of memory a message goes in small pieces, through the peer's slots. Logs the first.
   void note_pieces(std::uint64_t bytes, const Error& why);
 
+  // What the user has set; the mailbox knows the rest.
+  const LinkThresholds& thresholds() const { return set_; }
+  // Whether a measurement of the path would change anything: nothing is known of it, and the user
+  // leaves something open.
+  bool lacks_tuning() const;
+  // New values for what the user leaves open.
+  void retune(const transfer::FoundTuning& found);
+
   std::string report() const;
   PluginTraffic traffic() const;
   ~Link();
@@ -79,9 +90,11 @@ class Link {
  private:
   Link() = default;
   bool has_memory_to_lend(std::uint64_t bytes) const;
+  std::string report_thresholds() const;
   fabric::Channel channel_;
   std::unique_ptr<transfer::Mailbox> mailbox_;  // refers to the channel
   bool maps_ = false;
+  LinkThresholds set_;
   std::atomic<std::uint64_t> lent_{0};  // bytes that slices hold now
   std::atomic<std::uint32_t> lent_messages_{0};
   mutable Mutex pieces_lock_;

@@ -13,6 +13,13 @@ namespace ferry::interop {
 // The channel argument that leaves one channel or server alone if it is 0.
 inline constexpr const char* kEnableArgument = "tensorferry.enable";
 
+// Channel arguments, of a channel or of a server, that set a threshold of its connections: an
+// integer, above the environment's setting and above what is measured (docs/design/tuning.md).
+inline constexpr const char* kEagerArgument = "tensorferry.eager_threshold";
+inline constexpr const char* kCopyArgument = "tensorferry.copy_up_to";
+inline constexpr const char* kChunkArgument = "tensorferry.chunk_bytes";
+inline constexpr const char* kChunksArgument = "tensorferry.chunks_in_flight";
+
 // Whether gRPC of this process is served; kFailedPrecondition says why not.
 Status plugin_status();
 

@@ -9,6 +9,7 @@
 #include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
+#include "ferry/transfer/tuning.h"
 
 namespace ferry::interop {
 
@@ -19,14 +20,15 @@ std::string word_of(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-double number_of(const char* name, double otherwise, double least, double most) {
+double number_of(const char* name, double otherwise, double least, double most,
+                 const std::string& otherwise_text = {}) {
   const auto text = word_of(name);
   if (text.empty()) return otherwise;
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (*end == '\0' && value >= least && value <= most) return value;
   logger().warn("{}={}: a number from {} to {} is expected; {} is used", name, text, least, most,
-                otherwise);
+                otherwise_text.empty() ? fmt::format("{}", otherwise) : otherwise_text);
   return otherwise;
 }
 
@@ -46,6 +48,24 @@ void read_without(PluginOptions& options) {
   }
 }
 
+std::optional<std::uint64_t> threshold_of(const char* name, std::uint64_t least,
+                                          std::uint64_t most) {
+  const double value = number_of(name, -1, static_cast<double>(least), static_cast<double>(most),
+                                 "what is measured");
+  return value < 0 ? std::nullopt : std::optional(static_cast<std::uint64_t>(value));
+}
+
+LinkThresholds read_thresholds() {
+  using Limits = transfer::TuningLimits;
+  LinkThresholds set;
+  set.eager_threshold = threshold_of("FERRY_GRPC_EAGER", 0, Limits::kEager);
+  set.copy_up_to = threshold_of("FERRY_GRPC_COPY_UP_TO", 0, Limits::kCopy);
+  set.chunk_bytes = threshold_of("FERRY_GRPC_CHUNK", Limits::kLeastChunk, Limits::kMostChunk);
+  if (const auto chunks = threshold_of("FERRY_GRPC_CHUNKS_IN_FLIGHT", 1, Limits::kChunks))
+    set.chunks_in_flight = static_cast<std::uint32_t>(*chunks);
+  return set;
+}
+
 PluginOptions read_environment() {
   PluginOptions options;
   const auto word = word_of("FERRY_GRPC");
@@ -60,9 +80,12 @@ PluginOptions read_environment() {
     options.spins_always = true;
   }
   options.memory = static_cast<std::uint64_t>(number_of("FERRY_GRPC_MEMORY", 256, 4, 1e6)) << 20;
+  options.thresholds = read_thresholds();
   read_without(options);
   options.stats = word_of("FERRY_GRPC_STATS");
   options.patience = number_of("FERRY_GRPC_PATIENCE", 1, 0.01, 1e4);
+  options.give_up =
+      Nanos(static_cast<std::int64_t>(number_of("FERRY_GRPC_GIVE_UP", 60, 0.1, 1e6) * 1e9));
   if (const auto level = word_of("FERRY_LOG"); !level.empty()) (void)set_log_level(level);
   return options;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ferry/base/clock.h"
@@ -7,6 +8,17 @@
 #include "ferry/bootstrap/secret.h"
 
 namespace ferry::interop {
+
+// What the user has set of a connection's thresholds, in bytes and chunks; the rest is kept,
+// measured or default (docs/design/tuning.md). Plain data.
+struct LinkThresholds {
+  std::optional<std::uint64_t> eager_threshold{};
+  std::optional<std::uint64_t> copy_up_to{};
+  std::optional<std::uint64_t> chunk_bytes{};
+  std::optional<std::uint32_t> chunks_in_flight{};
+
+  bool sets_all() const { return eager_threshold && copy_up_to && chunk_bytes && chunks_in_flight; }
+};
 
 // What the environment says of the plug-in, read when it is loaded, or the program (set_plugin()).
 struct PluginOptions {
@@ -29,8 +41,14 @@ struct PluginOptions {
   bool pipelining = true;
   bool coalescing = true;
   bool zero_copy = true;
+  // FERRY_GRPC_EAGER, FERRY_GRPC_COPY_UP_TO, FERRY_GRPC_CHUNK, FERRY_GRPC_CHUNKS_IN_FLIGHT. The
+  // arguments of a channel or server are above them.
+  LinkThresholds thresholds;
   std::string stats;    // FERRY_GRPC_STATS: "1" for standard error, else a file to append to
   double patience = 1;  // FERRY_GRPC_PATIENCE: scales waits on slow hosts
+  // FERRY_GRPC_GIVE_UP, in seconds: a process that is stopped or gets no processor keeps its
+  // connections for so long.
+  Nanos give_up = std::chrono::seconds(60);
 
   static const PluginOptions& get();
 };

@@ -10,6 +10,7 @@
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
+#include "ferry/interop/grpc_endpoint/unserved_internal.h"
 
 namespace ferry::interop {
 
@@ -37,13 +38,15 @@ bool let_in = false;  // written before main()
 
 // Before main(), and before any thread: gRPC must not have been used yet.
 __attribute__((constructor)) void load_plugin() {
-  if (&grpc_version_string == nullptr) return;  // a program without gRPC
+  if (&grpc_version_string == nullptr) return;  // a program without gRPC, or with one of its own
   if (!PluginOptions::get().on) return;
   if (const char* reason = reason_to_step_aside()) {
+    silence_unserved();
     logger().warn("gRPC (core {}) stays on TCP: {}. Known is gRPC {}, core {}",
                   grpc_version_string(), reason, kGrpcVersion, kGrpcCoreVersion);
     return;
   }
+  set_served_grpc(::dlsym(RTLD_DEFAULT, kConfigurationSymbol));
   grpc_core::CoreConfiguration::RegisterBuilder(add_handshakers);
   let_in = true;
   if (!PluginOptions::get().stats.empty()) std::atexit([] { Hub::get().print_stats(); });

@@ -203,9 +203,10 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     FERRY_TRY(join_hub());
     bootstrap::Hello mine;
     mine.purpose = bootstrap::Purpose::kGuest;
-    mine.blob = hub.expect(token_, [self = share()](std::shared_ptr<Link> link) {
-      Hub::get().post([self, link = std::move(link)] { self->link_arrived(link); });
-    });
+    mine.blob = hub.expect(
+        token_, thresholds_of(args_->args), [self = share()](std::shared_ptr<Link> link) {
+          Hub::get().post([self, link = std::move(link)] { self->link_arrived(link); });
+        });
     expecting_ = true;
     call_.emplace(FERRY_TRY(bootstrap::Handshake::open(
         bootstrap::Role::kAcceptor, hub.secret(), std::move(mine), [](const auto& peer) -> Status {
