@@ -138,7 +138,8 @@ Result<Expr> Call::weight(const Value& value, const Move& move) {
                 value.known.spec().to_string());
   const auto use = fmt::format("{}/{}/{}", fmt::join(move.view, ","), fmt::join(move.order, ","),
                                fmt::join(move.dims, ","));
-  return weight(value.name, move.dims, use, [&] { return moved(value.known, move); });
+  const auto& name = value.origin.empty() ? value.name : value.origin;
+  return weight(name, move.dims, use, [&] { return moved(value.known, move); });
 }
 
 Result<Expr> Call::weight(const Value& value) {

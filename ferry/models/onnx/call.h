@@ -20,6 +20,7 @@ struct Value {
     kColumns,  // a flattened image: each row of [N, C * H * W] lies as [H, W, C]
   };
   std::string name = {};      // in the file
+  std::string origin = {};    // of the constant that this one is the transpose of
   tensor::Tensor known = {};  // f32 or i64, always plain; where there is no `expr`
   graph::Expr expr = {};
   Order order = Order::kPlain;

@@ -1,6 +1,7 @@
 #include "ferry/models/onnx/file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 
@@ -9,9 +10,33 @@ namespace {
 
 // Fields go by their numbers in onnx.proto. Those that do not matter here are passed over.
 
+Result<std::uint64_t> number_in(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, number);
+  if (problem != std::errc() || stop != end)
+    return fail(Code::kDataLoss, "'{}' is no offset or length of external data", text);
+  return number;
+}
+
+// StringStringEntryProto, of TensorProto.external_data
+Status parse_external(Fields fields, ExternalData& external) {
+  std::string key;
+  std::string value;
+  while (const auto field = FERRY_TRY(fields.next())) {
+    if (field->number == 1) key = FERRY_TRY(text_in(*field));
+    if (field->number == 2) value = FERRY_TRY(text_in(*field));
+  }
+  if (key == "location") external.location = value;
+  if (key == "offset") external.offset = FERRY_TRY(number_in(value));
+  if (key == "length") external.length = FERRY_TRY(number_in(value));
+  return {};
+}
+
 Result<TensorEntry> parse_tensor(Fields fields) {
   constexpr std::int64_t kExternal = 1;
   TensorEntry tensor;
+  ExternalData external;
   while (const auto field = FERRY_TRY(fields.next())) {
     switch (field->number) {
       case 1:
@@ -36,13 +61,19 @@ Result<TensorEntry> parse_tensor(Fields fields) {
       case 10:
         FERRY_TRY(add_doubles(*field, tensor.floats));
         break;
+      case 13: {
+        const auto message = FERRY_TRY(message_in(*field));
+        FERRY_TRY(parse_external(message, external));
+        break;
+      }
       case 14:
-        tensor.external = FERRY_TRY(int_in(*field)) == kExternal;
+        if (FERRY_TRY(int_in(*field)) == kExternal) tensor.external.emplace();
         break;
       default:
         break;
     }
   }
+  if (tensor.external) tensor.external = std::move(external);
   return tensor;
 }
 
@@ -226,7 +257,9 @@ Result<File> read_file(const std::string& path) {
   in.read(reinterpret_cast<char*>(bytes->data()), static_cast<std::streamsize>(size));
   if (in.gcount() != static_cast<std::streamsize>(size))
     return fail(Code::kDataLoss, "only {} of {} bytes could be read", in.gcount(), size);
-  return parse_file(std::move(bytes));
+  auto file = FERRY_TRY(parse_file(std::move(bytes)));
+  FERRY_TRY(read_external(file, std::filesystem::path(path).parent_path()));
+  return file;
 }
 
 }  // namespace ferry::models::onnx

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,15 @@ namespace ferry::models::onnx {
 
 using Dims = std::vector<std::int64_t>;
 
-// Elements lie in `raw`, little-endian, or in one of the lists.
+// Where the elements of a tensor lie in another file.
+struct ExternalData {
+  std::string location;  // a path below the model's folder
+  std::uint64_t offset = 0;
+  std::optional<std::uint64_t> length = {};  // none: to the end of the file
+};
+
+// Elements lie in `raw`, little-endian, or in one of the lists; or in a file beside the model,
+// which `external` names until read_file() has made them `raw`.
 struct TensorEntry {
   std::string name;
   Dims dims;
@@ -21,7 +30,7 @@ struct TensorEntry {
   std::span<const std::byte> raw;
   std::vector<float> floats;
   Dims ints;
-  bool external = false;
+  std::optional<ExternalData> external = {};
 };
 
 struct Attribute {
@@ -52,7 +61,8 @@ struct InputEntry {
 };
 
 struct File {
-  std::shared_ptr<const std::vector<std::byte>> bytes;  // that spans above look at
+  std::shared_ptr<const std::vector<std::byte>> bytes;  // that spans above look at,
+  std::vector<std::vector<std::byte>> beside;           // and bytes of files beside it
   std::int64_t opset = 0;
   std::vector<NodeEntry> nodes;
   std::vector<TensorEntry> initializers;
@@ -62,7 +72,14 @@ struct File {
 
 // kDataLoss where the bytes are no such file, with the place.
 Result<File> parse_file(std::shared_ptr<const std::vector<std::byte>> bytes);
-// kNotFound if it cannot be opened.
+// With the tensors of files beside it. kNotFound if one cannot be opened; kInvalidArgument for a
+// file that is not in the model's folder, or below it.
 Result<File> read_file(const std::string& path);
+// Reads the tensors that are in files below `folder`. kDataLoss if a file is too short, or has
+// fewer bytes than all tensors in it together.
+Status read_external(File& file, const std::string& folder);
+
+// Of the file, and of those beside it.
+std::uint64_t size_of(const File& file);
 
 }  // namespace ferry::models::onnx

@@ -133,7 +133,7 @@ Result<Value> folded(Import& import, const Operator& op, const NodeEntry& node) 
   // A small file could ask for any amount of memory.
   constexpr std::uint64_t kAlways = std::uint64_t{16} << 20U;
   import.folded_bytes += FERRY_TRY(result.spec().bytes());
-  if (import.folded_bytes > kAlways + 4 * import.file.bytes->size())
+  if (import.folded_bytes > kAlways + 4 * size_of(import.file))
     return fail(Code::kResourceExhausted, "the file's constants grow beyond {} bytes",
                 import.folded_bytes);
   const OneThread one;
@@ -171,6 +171,11 @@ Status add_node(Import& import, const NodeEntry& node) {
                 value.error().message());
   if (node.outputs.empty() || node.outputs[0].empty()) return {};
   value->name = node.outputs[0];
+  // A weight that is turned round before it is used keeps its name.
+  if (node.op == "Transpose" && !value->expr) {
+    const auto& turned = import.values.at(node.inputs[0]);
+    value->origin = turned.origin.empty() ? turned.name : turned.origin;
+  }
   import.values[node.outputs[0]] = *std::move(value);
   return {};
 }

@@ -5,7 +5,7 @@
 
 #include "ferry/models/onnx/kit_internal.h"
 
-// Models that PyTorch made answer as they did there (tests/data/onnx/make.py).
+// Models that PyTorch made answer as they did there (tests/data/onnx/make.py, make_dynamo.py).
 
 namespace ferry::models::onnx {
 namespace {
@@ -20,7 +20,8 @@ std::string path_of(const std::string& name) {
 }
 
 std::vector<float> expected_logits(const std::string& name) {
-  std::ifstream file(fmt::format("{}/onnx/logits.txt", FERRY_TEST_DATA));
+  const bool dynamo = name.starts_with("dynamo_");
+  std::ifstream file(fmt::format("{}/onnx/{}logits.txt", FERRY_TEST_DATA, dynamo ? "dynamo_" : ""));
   std::vector<float> logits;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -47,7 +48,8 @@ TEST_P(FromPyTorch, AnswersTheSame) {
 
 INSTANTIATE_TEST_SUITE_P(Files, FromPyTorch,
                          ::testing::Values("lenet", "resnet", "vgg", "inception", "lstm", "gru",
-                                           "tokens"),
+                                           "tokens", "dynamo_norm", "dynamo_norm_eval",
+                                           "dynamo_resnet", "dynamo_lstm"),
                          [](const auto& each) { return std::string(each.param); });
 
 TEST(Onnx, ConvolutionsNeedNoTransposes) {
@@ -56,6 +58,17 @@ TEST(Onnx, ConvolutionsNeedNoTransposes) {
     ASSERT_TRUE(model) << model.error().to_string();
     EXPECT_EQ(count_of(answer_of(*model).graph, "Transpose"), 0U) << name;
   }
+}
+
+// The exporter writes a layer without a bias as one that adds zeros: they are not trained.
+TEST(Onnx, TheNewExportersLayersHaveTheWeightsOfTheModelAndNoMore) {
+  const auto model = make_model(path_of("dynamo_norm"), {.batch = kBatch});
+  ASSERT_TRUE(model) << model.error().to_string();
+  std::vector<std::string> names;
+  for (const auto& [name, value] : model->initial) names.push_back(name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"bn.bias", "bn.weight", "conv.weight", "fc.weight",
+                                      "out.bias", "out.weight", "rows.bias", "rows.weight"}));
 }
 
 TEST(Onnx, SmallImagesAreFedWithRealOnes) {

@@ -83,6 +83,16 @@ Result<Window> pool_window_of(Call& call, Expr x) {
   return window;
 }
 
+// A constant that is computed, not one of the file's own.
+bool is_made_of_zeros(Call& call, const Value& value) {
+  if (value.expr || value.known.type() != tensor::ElementType::kF32) return false;
+  const auto& weights = call.import().file.initializers;
+  const bool own = std::any_of(weights.begin(), weights.end(),
+                               [&](const auto& each) { return each.name == value.name; });
+  const auto elements = value.known.elements<float>();
+  return !own && std::all_of(elements.begin(), elements.end(), [](float x) { return x == 0; });
+}
+
 Result<Value> conv_node(Call& call) {
   if (call.attribute("group", std::int64_t{1}) != 1)
     return fail(Code::kUnimplemented, "a convolution of several groups is not there");
@@ -99,6 +109,8 @@ Result<Value> conv_node(Call& call) {
   auto y = conv2d(x, w, window.sliding);
   if (!call.has(2)) return image_value(y);
   const auto bias = FERRY_TRY(call.input(2));
+  // PyTorch writes a layer without a bias as one whose bias is made of zeros: no weight of it.
+  if (is_made_of_zeros(call, bias)) return image_value(y);
   return image_value(y + FERRY_TRY(call.weight(bias)));
 }
 

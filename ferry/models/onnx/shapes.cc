@@ -61,16 +61,22 @@ Result<Value> flatten_node(Call& call) {
 }
 
 // A batch that is written into the file becomes the job's: as the first dimension, or as a factor
-// of it.
+// of it; or, where the batch comes later (steps of a sequence first), as the dimension that is it.
 Status replace_batch(const Import& import, const Dims& before, Dims& dims) {
   const auto written = import.file_batch;
-  if (written < 1 || written == import.batch || dims.empty() || dims[0] % written != 0) return {};
+  if (written < 1 || written == import.batch || dims.empty() || before.empty()) return {};
   const bool open = std::find(dims.begin(), dims.end(), -1) != dims.end();
-  const bool first = open && dims[0] == written && !before.empty() && before[0] == import.batch;
+  const bool leads = before[0] == import.batch;
+  const bool first = open && dims[0] == written && leads;
   const bool factor = !open && product_of(dims) != product_of(before);
   if (!first && !factor) return {};
-  if (__builtin_mul_overflow(dims[0] / written, import.batch, dims.data()))
-    return fail(Code::kInvalidArgument, "a dimension of {} is too large", dims[0]);
+  auto place = dims.begin();
+  if (const auto found = std::find(dims.begin(), dims.end(), written);
+      !leads && found != dims.end())
+    place = found;
+  if (*place % written != 0) return {};
+  if (__builtin_mul_overflow(*place / written, import.batch, &*place))
+    return fail(Code::kInvalidArgument, "a dimension of {} is too large", *place);
   return {};
 }
 
@@ -311,9 +317,37 @@ Result<Value> cast_node(Call& call) {
   return plain_value(cast(value.expr, real ? ElementType::kF32 : wide));
 }
 
+Result<Value> reals_of_known(const Value& value) {
+  const auto wholes = value.known.elements<std::int64_t>();
+  const std::vector<float> reals(wholes.begin(), wholes.end());
+  return known_value(FERRY_TRY(tensor_of_reals(value.dims(), reals)));
+}
+
+// To the type that the second input has. What is known stays known, whatever that one is.
+Result<Value> cast_like_node(Call& call) {
+  const auto value = FERRY_TRY(call.input(0));
+  const auto like = FERRY_TRY(call.input(1));
+  const auto type_of = [](const Value& each) {
+    return each.expr ? each.expr.spec().type : each.known.type();
+  };
+  const bool real = type_of(like) == ElementType::kF32;
+  if (real == (type_of(value) == ElementType::kF32)) return value;
+  if (real && !value.expr) return reals_of_known(value);
+  const auto x = FERRY_TRY(call.plain_of(value));
+  return plain_value(cast(x, real ? ElementType::kF32 : type_of(like)));
+}
+
+// All dimensions, or those from `start` to `end`.
 Result<Value> shape_node(Call& call) {
   const auto value = FERRY_TRY(call.input(0));
-  const auto dims = value.dims();
+  const auto all = value.dims();
+  const auto rank = static_cast<std::int64_t>(all.size());
+  const auto place = [rank](std::int64_t at) {
+    return std::clamp<std::int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const auto begin = place(call.attribute("start", std::int64_t{0}));
+  const auto end = std::max(begin, place(call.attribute("end", rank)));
+  const Dims dims(all.begin() + begin, all.begin() + end);
   return known_value(FERRY_TRY(tensor_of_wholes({static_cast<std::int64_t>(dims.size())}, dims)));
 }
 
@@ -352,10 +386,27 @@ Result<Value> constant_of_shape_node(Call& call) {
       FERRY_TRY(tensor_of_reals(dims, std::vector<float>(count, value.elements<float>()[0]))));
 }
 
+// One whole number, or as many as there are to be: no more is needed for shapes.
+Result<Value> expanded_wholes(const Value& value, const Dims& dims) {
+  const auto wholes = value.known.elements<std::int64_t>();
+  if (dims.empty() || value.dims() == dims) return value;
+  FERRY_TRY(check_size(dims));
+  const auto count = static_cast<std::size_t>(product_of(dims));
+  const bool same = wholes.size() == count || count == 1;
+  if (same && value.dims().size() >= dims.size()) return value;
+  if (wholes.size() != 1)
+    return fail(Code::kUnimplemented, "{} whole numbers cannot become {}", wholes.size(), count);
+  auto rank = dims;
+  while (rank.size() < value.dims().size()) rank.insert(rank.begin(), 1);
+  return known_value(FERRY_TRY(tensor_of_wholes(rank, Dims(count, wholes[0]))));
+}
+
 // To the shape that it and a tensor of the given one have together.
 Result<Value> expand_node(Call& call) {
-  const auto x = FERRY_TRY(call.plain(0));
   const auto dims = FERRY_TRY(call.wholes(1));
+  const auto value = FERRY_TRY(call.input(0));
+  if (!value.expr && value.known.type() == ElementType::kI64) return expanded_wholes(value, dims);
+  const auto x = FERRY_TRY(call.plain(0));
   return plain_value(x + FERRY_TRY(zeros_of(call, dims)));
 }
 
@@ -376,6 +427,7 @@ std::span<const Operator> shape_operators() {
       Operator{"ReduceMean", reduce_mean_node},
       Operator{"Identity", identity_node, true},
       Operator{"Cast", cast_node, true},
+      Operator{"CastLike", cast_like_node},
       Operator{"Shape", shape_node},
       Operator{"Constant", constant_node},
       Operator{"ConstantOfShape", constant_of_shape_node},

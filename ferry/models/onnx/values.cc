@@ -88,7 +88,9 @@ Result<Tensor> tensor_of_wholes(const Dims& dims, std::span<const std::int64_t> 
 Result<Tensor> tensor_of(const TensorEntry& entry) {
   if (entry.external)
     return fail(Code::kUnimplemented,
-                "its elements are in a file of their own; save the model as one file");
+                "its elements are in another file, '{}', and the model is not read from a folder: "
+                "save it as one file",
+                entry.external->location);
   switch (entry.type) {
     case kFloat:
       return tensor_of_reals(entry.dims, FERRY_TRY(reals_of<float>(entry)));

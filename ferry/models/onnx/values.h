@@ -8,7 +8,7 @@ namespace ferry::models::onnx {
 
 // The elements as f32, or as i64 if they are whole: f16, f32, f64, i32, i64 and truth are read.
 // kInvalidArgument if there are more or fewer than the shape says, kUnimplemented for other types,
-// and for elements in a file of their own.
+// and for elements in a file beside it that was not read.
 Result<tensor::Tensor> tensor_of(const TensorEntry& entry);
 
 Result<tensor::Tensor> tensor_of_reals(const Dims& dims, std::span<const float> values);
