@@ -114,7 +114,7 @@ Status run(const char* transport) {
   job.rate = 0.02;
   std::array<double, 2> losses{};
   const auto note = [&](const ferry::train::StepReport& step) {
-    if (step.worker == 0) losses[step.step == 1 ? 0 : 1] = step.loss;
+    if (step.worker == 0) losses[step.step == 1 ? 0 : 1] = step.loss.value();
   };
   const auto report = FERRY_TRY(ferry::train::run_job(job, note, {}));
   std::uint64_t copies = 0;

@@ -1,4 +1,5 @@
 // Data path.
+#include <atomic>
 #include <cstring>
 
 #include "ferry/runtime/buffers.h"
@@ -72,6 +73,13 @@ class EdgeSendEnd final : public SendEnd {
   std::uint64_t copied_ = 0;
 };
 
+// Tensors that the receiver has used in the sender's memory. A static edge has none: what is in
+// place there was produced in the receiver's slot, and the sender counts it.
+std::uint64_t used_in_sender(const transfer::StaticReceiver&) { return 0; }
+std::uint64_t used_in_sender(const transfer::DynamicReceiver& receiver) {
+  return receiver.stats().in_place;
+}
+
 // A tensor in memory of its own, instead of the edge's.
 Result<tensor::Tensor> private_copy(Buffers& buffers, const tensor::Tensor& tensor) {
   auto copy = FERRY_TRY(buffers.take(tensor.spec()));
@@ -115,7 +123,12 @@ class EdgeReceiveEnd final : public ReceiveEnd {
     ++copied_;
     return private_copy(buffers_, arrival->tensor());
   }
-  std::uint64_t copies() const override { return copied_; }
+  CrossingStats stats() const override {
+    CrossingStats stats;
+    stats.in_place = used_in_sender(receiver_);
+    stats.copies = copied_;
+    return stats;
+  }
 
  private:
   Receiver receiver_;
@@ -124,6 +137,20 @@ class EdgeReceiveEnd final : public ReceiveEnd {
   const std::string peer_;
   Buffers buffers_{make_ordinary_block};
   std::uint64_t copied_ = 0;
+};
+
+// Says when it is let go of whether the version was this task's until then.
+struct KeptVersion {
+  transfer::Arrival version;
+  std::shared_ptr<std::atomic<bool>> lease_lost;
+
+  KeptVersion(transfer::Arrival held, std::shared_ptr<std::atomic<bool>> lost)
+      : version(std::move(held)), lease_lost(std::move(lost)) {}
+  KeptVersion(const KeptVersion&) = delete;
+  KeptVersion& operator=(const KeptVersion&) = delete;
+  ~KeptVersion() {
+    if (!version.release()) lease_lost->store(true, std::memory_order_release);
+  }
 };
 
 class SharedReceiveEnd final : public ReceiveEnd {
@@ -135,6 +162,7 @@ class SharedReceiveEnd final : public ReceiveEnd {
   Status expect(std::uint64_t) override { return {}; }
   Result<bool> ready(std::uint64_t step) override {
     least_ = every_step_ ? step : 1;
+    FERRY_TRY(check_lease());
     if (reader_.ready(least_)) return true;
     if (channel_.alive()) return false;
     const auto read = reader_.read(least_, {});
@@ -146,18 +174,36 @@ class SharedReceiveEnd final : public ReceiveEnd {
     return reader_.ready(every_step_ ? step : 1) || !channel_.alive();
   }
   Result<tensor::Tensor> take() override {
+    FERRY_TRY(check_lease());
     auto version = reader_.read(least_, Deadline::after(std::chrono::seconds(1)));
     if (!version) return from_task(peer_, version.error());
-    return keep_arrival(*std::move(version));
+    auto kept = std::make_shared<KeptVersion>(*std::move(version), lease_lost_);
+    const auto& tensor = kept->version.tensor();
+    return tensor::Tensor::over(tensor.spec(), tensor.bytes(), kept);
   }
-  std::uint64_t copies() const override { return reader_.stats().copies; }
+  CrossingStats stats() const override {
+    CrossingStats stats;
+    stats.copies = reader_.stats().copies;
+    return stats;
+  }
 
  private:
+  Status check_lease() const {
+    if (!lease_lost_->load(std::memory_order_acquire)) return {};
+    return fail(
+        Code::kUnavailable,
+        "{}: it is gone, or has given this task up while the task used its tensor: what was "
+        "read may have been overwritten",
+        peer_);
+  }
+
   transfer::SharedReader reader_;
   fabric::Channel& channel_;
   const bool every_step_;
   const std::string peer_;
   std::uint64_t least_ = 1;
+  // Set by whichever thread drops the last share of a version.
+  const std::shared_ptr<std::atomic<bool>> lease_lost_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace

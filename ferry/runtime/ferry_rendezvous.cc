@@ -26,6 +26,15 @@ CrossingStats& CrossingStats::operator+=(const CrossingStats& other) {
   return *this;
 }
 
+CrossingStats& CrossingStats::operator-=(const CrossingStats& other) {
+  tensors -= other.tensors;
+  bytes -= other.bytes;
+  in_place -= other.in_place;
+  copies -= other.copies;
+  endpoint_bytes -= other.endpoint_bytes;
+  return *this;
+}
+
 // The owner of the memory hands out the ticket: the receiver, but for shared variables the sender.
 class FerryRendezvous::Opening {
  public:
@@ -212,7 +221,7 @@ CrossingStats FerryRendezvous::stats() const {
   for (const auto& end : sends_)
     if (end) all += end->stats();
   for (const auto& end : receives_)
-    if (end) all.copies += end->copies();
+    if (end) all += end->stats();
   return all;
 }
 

@@ -21,7 +21,7 @@ class NoRendezvous final : public Rendezvous {
     Result<bool> ready(std::uint64_t) override { return false; }
     bool stirs(std::uint64_t) const override { return false; }
     Result<tensor::Tensor> take() override { return fail(Code::kUnimplemented, "nothing comes"); }
-    std::uint64_t copies() const override { return 0; }
+    CrossingStats stats() const override { return {}; }
   };
   Status open(const graph::Partition&, const std::string&, Deadline) override { return {}; }
   SendEnd* send_end(std::uint32_t) override { return &send_; }

@@ -15,10 +15,11 @@ namespace ferry::runtime {
 struct CrossingStats {
   std::uint64_t tensors = 0;         // sent
   std::uint64_t bytes = 0;           // of them
-  std::uint64_t in_place = 0;        // of these tensors: produced in the receiver's memory
+  std::uint64_t in_place = 0;        // of these tensors: the receiver uses them where they are made
   std::uint64_t copies = 0;          // of tensors, made by either end in its own memory
   std::uint64_t endpoint_bytes = 0;  // that gRPC has sent over endpoints of ours (grpc+ferry)
   CrossingStats& operator+=(const CrossingStats& other);
+  CrossingStats& operator-=(const CrossingStats& earlier);
 };
 
 // The sending end of a crossing. One thread at a time.
@@ -48,8 +49,9 @@ class ReceiveEnd {
   // The tensor, once ready() says true. Its memory may be seen by others: nobody writes to it. Its
   // share gives it back, from any thread, before the end is closed.
   virtual Result<tensor::Tensor> take() = 0;
-  // Copies of tensors that this end made in its own memory.
-  virtual std::uint64_t copies() const = 0;
+  // Copies of tensors that this end made in its own memory, and tensors that it uses in the
+  // sender's. What was sent is counted by the sender.
+  virtual CrossingStats stats() const = 0;
 };
 
 // A variable whose versions other tasks of the host read in place. One thread at a time.

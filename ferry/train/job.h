@@ -36,6 +36,7 @@ struct JobOptions {
   std::uint64_t save_every = 0;  // steps; 0: only at the end
   bool resume = false;           // from the newest checkpoint
   bool take_variables = true;    // into the report, at the end
+  bool by_crossing = false;      // what each crossing did after the first step, into the report
   // Steps from one test of the variables to the next; they are tested when training is over. 0:
   // none.
   std::uint64_t test_every = 0;
@@ -51,8 +52,8 @@ struct JobOptions {
 struct StepReport {
   std::uint32_t worker = 0;
   std::uint64_t step = 0;
-  double loss = 0;
-  std::optional<double> accuracy;  // of a model that says it
+  std::optional<double> loss;      // none of steps whose computation is emulated
+  std::optional<double> accuracy;  // of a model that says it, on data that is not made up
   double seconds = 0;              // since the first step began
 };
 
@@ -62,6 +63,8 @@ struct TaskReport {
   runtime::CrossingStats crossings;
   runtime::ExecutorStats executor;
   std::uint64_t reorders = 0;  // of weights into oneDNN's layouts; of a process alone
+  // What this task's ends of each crossing did after the first step (JobOptions::by_crossing).
+  std::map<std::uint32_t, runtime::CrossingStats> steady = {};
 };
 
 // The model on the test set.
@@ -79,6 +82,8 @@ struct TestPoint {
 struct JobReport {
   double seconds = 0;  // from the first step's begin to the last one's end
   models::Feeds feeds = models::Feeds::kNothing;
+  bool emulated = false;             // the computation
+  std::vector<std::string> made_up;  // made_up() of its plan
   std::uint64_t first_step = 1;
   std::uint64_t steps = 0;       // that were run
   std::vector<StepReport> last;  // the last step of each worker
@@ -96,6 +101,9 @@ struct JobPlan {
   graph::Partition partition;
 };
 Result<JobPlan> plan_job(const JobOptions& options);
+// What of the job is not real, as sentences: emulated computation, data that is made up. None where
+// all is real.
+std::vector<std::string> made_up(const JobPlan& plan);
 
 using OnStep = std::function<void(const StepReport&)>;
 // Runs the job to its end. A task that dies or fails ends it: kAborted, with the task's name and

@@ -21,6 +21,10 @@ JobOptions small_job() {
   return options;
 }
 
+std::string onnx_file(const std::string& name) {
+  return fmt::format("{}/onnx/{}.onnx", FERRY_TEST_DATA, name);
+}
+
 bool has_data() { return std::filesystem::exists("/usr/share/datasets/fashion-mnist"); }
 
 #ifdef __SANITIZE_THREAD__
@@ -57,7 +61,7 @@ TEST_F(Jobs, OfOneProcessLearn) {
   std::vector<double> losses;
   const auto report = run_job(options,
                               [&](const StepReport& step) {
-                                if (step.worker == 0) losses.push_back(step.loss);
+                                if (step.worker == 0) losses.push_back(step.loss.value());
                               },
                               {});
   ASSERT_TRUE(report) << report.error().to_string();
@@ -167,7 +171,7 @@ TEST_F(JobsOfProcesses, LearnWithWorkersThatDoNotWaitForEachOther) {
     std::vector<double> losses;
     const auto report = run_job(options,
                                 [&](const StepReport& step) {
-                                  if (step.worker == 0) losses.push_back(step.loss);
+                                  if (step.worker == 0) losses.push_back(step.loss.value());
                                 },
                                 {});
     ASSERT_TRUE(report) << report.error().to_string();
@@ -175,6 +179,37 @@ TEST_F(JobsOfProcesses, LearnWithWorkersThatDoNotWaitForEachOther) {
     // Of one that has learnt nothing: log 10. One step's samples may be hard ones.
     const auto late = std::accumulate(losses.end() - 10, losses.end(), 0.0) / 10;
     EXPECT_LT(late, std::log(10) * 0.85);
+  }
+}
+
+// What steps say of learning is said only where there is learning.
+TEST_F(JobsOfProcesses, SayNoLossOfEmulatedStepsAndNoAccuracyOfRandomLabels) {
+  struct Case {
+    std::string model;
+    bool emulate = false;
+    bool loss = false;
+    bool accuracy = false;
+    std::size_t sentences = 0;
+  };
+  for (const auto& one : std::vector<Case>{{"mlp", false, true, true, 0},
+                                           {"mlp-2048", false, true, true, 0},
+                                           {onnx_file("resnet"), false, true, false, 1},
+                                           {"fcn-5", true, false, false, 1}}) {
+    SCOPED_TRACE(one.model);
+    auto options = small_job();
+    options.model = one.model;
+    options.emulate = one.emulate;
+    options.batch = 4;
+    options.servers = 1;
+    options.steps = 2;
+    options.take_variables = false;
+    const auto report = run(options);
+    for (const auto& last : report.last) {
+      EXPECT_EQ(last.loss.has_value(), one.loss);
+      EXPECT_EQ(last.accuracy.has_value(), one.accuracy);
+    }
+    EXPECT_EQ(report.made_up.size(), one.sentences);
+    EXPECT_EQ(report.emulated, one.emulate);
   }
 }
 
@@ -222,10 +257,6 @@ TEST_F(JobsOfProcesses, EndWhenTold) {
   EXPECT_EQ(report.error().code(), Code::kCancelled);
 }
 
-std::string onnx_file(const std::string& name) {
-  return fmt::format("{}/onnx/{}.onnx", FERRY_TEST_DATA, name);
-}
-
 TEST(JobsOfFiles, BeginWithTheWeightsInThem) {
   for (const auto* name : {"resnet", "lstm"}) {
     auto options = small_job();
@@ -254,8 +285,8 @@ TEST_F(JobsOfProcesses, LearnWithAModelOfAFile) {
   double last = 0;
   const auto report = run_job(options,
                               [&](const StepReport& step) {
-                                if (step.step <= 20) first += step.loss;
-                                if (step.step > 180) last += step.loss;
+                                if (step.step <= 20) first += step.loss.value();
+                                if (step.step > 180) last += step.loss.value();
                               },
                               {});
   ASSERT_TRUE(report) << report.error().to_string();

@@ -1,6 +1,6 @@
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/models/emulate.h"
-#include "ferry/train/job.h"
+#include "ferry/train/plan_internal.h"
 
 namespace ferry::train {
 
@@ -13,14 +13,14 @@ std::string host_of(const Places& places, const std::string& task) {
   return endpoint ? endpoint->host : "";
 }
 
+}  // namespace
+
 // Tasks at one address, or all of a job that has none, can use each other's memory.
-bool maps(const JobOptions& options, const std::string& from, const std::string& to) {
+bool maps_memory(const JobOptions& options, const std::string& from, const std::string& to) {
   const bool can = options.provider == "auto" || options.provider == "shm";
   return options.transport == Transport::kFerry && can &&
          host_of(options.places, from) == host_of(options.places, to);
 }
-
-}  // namespace
 
 Result<JobPlan> plan_job(const JobOptions& options) {
   if (options.workers < 1) return fail(Code::kInvalidArgument, "a job needs at least one worker");
@@ -40,9 +40,24 @@ Result<JobPlan> plan_job(const JobOptions& options) {
   plan.program = FERRY_TRY(graph::replicate(plan.model.tower, replicas));
   plan.partition = FERRY_TRY(graph::partition(
       plan.program.graph, {.maps = [&options](const std::string& from, const std::string& to) {
-        return maps(options, graph::process_of(from), graph::process_of(to));
+        return maps_memory(options, graph::process_of(from), graph::process_of(to));
       }}));
   return plan;
+}
+
+std::vector<std::string> made_up(const JobPlan& plan) {
+  std::vector<std::string> sentences;
+  if (plan.emulated_seconds > 0)
+    sentences.push_back(fmt::format(
+        "computation is emulated: layers wait {:.2f} ms a step, {}; gradients are made-up numbers, "
+        "and there is no loss",
+        plan.emulated_seconds * 1e3,
+        plan.estimated ? "as estimated from another model's" : "as long as a GPU took"));
+  if (plan.model.feeds == models::Feeds::kSynthetic)
+    sentences.emplace_back(
+        "the data is made up: inputs and labels are random, so there is no accuracy, and the loss "
+        "says nothing of learning");
+  return sentences;
 }
 
 }  // namespace ferry::train

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ferry/bootstrap/secret.h"
+#include "ferry/storage/temporary_folder.h"
 #include "ferry/train/child_internal.h"
 #include "ferry/train/talk_internal.h"
 #include "ferry/train/task_internal.h"
@@ -67,9 +68,7 @@ std::vector<std::string> names_of(const Places& places) {
 class ScratchFolder {
  public:
   static Result<ScratchFolder> make() {
-    auto name = (std::filesystem::temp_directory_path() / "ferry-train-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) return fail_errno(errno, "cannot make a folder {}", name);
-    return ScratchFolder(std::move(name));
+    return ScratchFolder(FERRY_TRY(storage::make_temporary_folder("ferry-train")));
   }
   ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
   ScratchFolder& operator=(ScratchFolder&&) = delete;
@@ -269,6 +268,8 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
   auto report = FERRY_TRY(options.processes ? run_processes(runs, note, stop)
                                             : run_threads(runs, note, stop));
   report.feeds = plan.model.feeds;
+  report.emulated = options.emulate;
+  report.made_up = made_up(plan);
   report.first_step = begin.step + 1;
   report.steps = options.steps;
   const storage::CheckpointFolder saved(scratch.path());

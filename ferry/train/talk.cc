@@ -24,6 +24,18 @@ runtime::ExecutorStats executor_in(const json& text) {
           text.at(4), text.at(5), text.at(6), text.at(7)};
 }
 
+json steady_json(const std::map<std::uint32_t, runtime::CrossingStats>& by_crossing) {
+  auto all = json::array();
+  for (const auto& [crossing, stats] : by_crossing)
+    all.push_back({crossing, crossings_json(stats)});
+  return all;
+}
+std::map<std::uint32_t, runtime::CrossingStats> steady_in(const json& text) {
+  std::map<std::uint32_t, runtime::CrossingStats> by_crossing;
+  for (const auto& one : text) by_crossing[one.at(0)] = crossings_in(one.at(1));
+  return by_crossing;
+}
+
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 std::optional<double> optional_in(const json& text) {
   return text.is_null() ? std::nullopt : std::optional<double>(text);
@@ -35,11 +47,12 @@ Said said_in(const json& text) {
   said.error = text.value("error", "");
   said.gone = text.value("gone", false);
   if (const auto step = text.find("step"); step != text.end())
-    said.step =
-        StepReport{step->at(0), step->at(1), step->at(2), optional_in(step->at(3)), step->at(4)};
+    said.step = StepReport{step->at(0), step->at(1), optional_in(step->at(2)),
+                           optional_in(step->at(3)), step->at(4)};
   if (const auto end = text.find("end"); end != text.end())
     said.end = TaskReport{end->at("task"), crossings_in(end->at("crossings")),
-                          executor_in(end->at("executor")), end->at("reorders")};
+                          executor_in(end->at("executor")), end->at("reorders"),
+                          steady_in(end->at("steady"))};
   return said;
 }
 
@@ -49,8 +62,9 @@ std::string line_of_endpoint(const std::string& endpoint) {
   return json{{"endpoint", endpoint}}.dump();
 }
 std::string line_of_step(const StepReport& step) {
-  return json{
-      {"step", {step.worker, step.step, step.loss, optional_json(step.accuracy), step.seconds}}}
+  return json{{"step",
+               {step.worker, step.step, optional_json(step.loss), optional_json(step.accuracy),
+                step.seconds}}}
       .dump();
 }
 std::string line_of_end(const TaskReport& report) {
@@ -58,7 +72,8 @@ std::string line_of_end(const TaskReport& report) {
                {{"task", report.task},
                 {"crossings", crossings_json(report.crossings)},
                 {"executor", executor_json(report.executor)},
-                {"reorders", report.reorders}}}}
+                {"reorders", report.reorders},
+                {"steady", steady_json(report.steady)}}}}
       .dump();
 }
 std::string line_of_error(const Error& error) {

@@ -50,14 +50,17 @@ class Work {
     if (!worker_) return {};
     StepReport report{.worker = *worker_,
                       .step = run_.first - 1 + step,
-                      .loss = fetched[0].elements<float>()[0],
+                      .loss = {},
                       .accuracy = {},
                       .seconds = seconds};
-    if (!std::isfinite(report.loss))
+    const auto loss = fetched[0].elements<float>()[0];
+    if (!std::isfinite(loss))
       return fail(Code::kOutOfRange,
                   "the loss is {} in step {}: training has gone astray; try a lower rate than {}",
-                  report.loss, report.step, run_.options.rate);
-    if (fetched.size() > 1) report.accuracy = fetched[1].elements<float>()[0];
+                  loss, report.step, run_.options.rate);
+    if (!run_.options.emulate) report.loss = loss;
+    if (fetched.size() > 1 && run_.plan.model.feeds != models::Feeds::kSynthetic)
+      report.accuracy = fetched[1].elements<float>()[0];
     return line.say_step(report);
   }
 
@@ -108,6 +111,17 @@ std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
       options.rate, name_of(options.optimizer.kind), name_of(options.transport), hash.value());
 }
 
+// What this task's ends of the crossings have done.
+std::map<std::uint32_t, runtime::CrossingStats> stats_by_crossing(const graph::Partition& partition,
+                                                                  runtime::Rendezvous& rendezvous) {
+  std::map<std::uint32_t, runtime::CrossingStats> all;
+  for (const auto& crossing : partition.crossings) {
+    if (const auto* end = rendezvous.send_end(crossing.id)) all[crossing.id] += end->stats();
+    if (const auto* end = rendezvous.receive_end(crossing.id)) all[crossing.id] += end->stats();
+  }
+  return all;
+}
+
 // A server has most to do when the workers wait for it, and then its largest variable alone.
 void use_threads(const JobOptions& options, bool worker) {
   const auto cores = std::max(1U, std::thread::hardware_concurrency());
@@ -139,9 +153,12 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   auto runner = FERRY_TRY(runtime::TaskRunner::open(run.plan.partition, run.task, rendezvous,
                                                     std::move(task_options),
                                                     Deadline::after(options.patience)));
+  std::map<std::uint32_t, runtime::CrossingStats> traced;  // in the first step
   const auto begin = now_ns();
   const auto watch = [&](std::uint64_t step, std::span<const tensor::Tensor> fetched) -> Status {
     FERRY_TRY(work.report(step, fetched, static_cast<double>(now_ns() - begin) * 1e-9, line));
+    if (step == 1 && options.by_crossing)
+      traced = stats_by_crossing(run.plan.partition, rendezvous);
     const auto number = run.first - 1 + step;
     const auto is_due = [number](std::uint64_t every) { return every > 0 && number % every == 0; };
     if (is_due(options.test_every))
@@ -157,8 +174,11 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   if (!options.checkpoints.empty())
     FERRY_TRY(save(options.checkpoints, run.task, last, runner->variables()));
   if (options.take_variables) FERRY_TRY(save(run.last, run.task, last, runner->variables()));
-  return line.say_end({run.task, rendezvous.stats(), runner->stats(),
-                       options.processes ? ops::reorders().count : 0});
+  TaskReport report{run.task, rendezvous.stats(), runner->stats(),
+                    options.processes ? ops::reorders().count : 0};
+  if (options.by_crossing) report.steady = stats_by_crossing(run.plan.partition, rendezvous);
+  for (auto& [crossing, stats] : report.steady) stats -= traced[crossing];
+  return line.say_end(report);
 }
 
 }  // namespace ferry::train
