@@ -8,7 +8,9 @@ set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorferry)
 get_property(libraries GLOBAL PROPERTY FERRY_PUBLIC_TARGETS)
 install(TARGETS ${libraries} EXPORT TensorferryTargets COMPONENT library FILE_SET HEADERS COMPONENT library)
 install(EXPORT TensorferryTargets NAMESPACE Tensorferry:: DESTINATION ${config_dir} COMPONENT library)
-install(DIRECTORY ferry/interop/pslite/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+# A folder of their own: ps-lite's and dmlc-core's files have the same names.
+install(DIRECTORY ferry/interop/pslite/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${FERRY_PSLITE_FOLDER}
+  COMPONENT library)
 
 set(has_grpc OFF)
 if(TARGET tensorferry_grpc)
@@ -22,7 +24,9 @@ install(FILES ${CMAKE_BINARY_DIR}/TensorferryConfig.cmake ${CMAKE_BINARY_DIR}/Te
 
 # The .pc files say where they are relative to themselves, so that an installed copy may be moved.
 file(RELATIVE_PATH pc_prefix /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
+# ferry_pkg_config(NAME DESCRIPTION REQUIRES LIBRARIES [FLAGS])
 function(ferry_pkg_config name description requires libraries)
+  string(JOIN " " flags ${ARGN})
   configure_file(cmake/tensorferry.pc.in ${CMAKE_BINARY_DIR}/${name}.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 endfunction()
@@ -32,7 +36,7 @@ ferry_pkg_config(tensorferry-ps "The parameter server of Tensorferry" "tensorfer
 ferry_pkg_config(tensorferry-kvstore "A key-value store on the parameter server of Tensorferry" "tensorferry-ps"
   "-ltensorferry_kvstore")
 ferry_pkg_config(tensorferry-pslite "ps-lite's interface to the parameter server of Tensorferry" "tensorferry-ps"
-  "-ltensorferry_pslite")
+  "-ltensorferry_pslite" "-I\${includedir}/${FERRY_PSLITE_FOLDER}")
 ferry_pkg_config(tensorferry-train "Graphs and kernels of Tensorferry" "tensorferry zlib"
   "-ltensorferry_train -ltensorferry_math -ldnnl -lgomp")
 set(job_requires tensorferry-train)

@@ -9,6 +9,9 @@ set(FERRY_PS_ROOMS ps)
 set(FERRY_TRAIN_ROOMS graph ops runtime models)
 set(FERRY_JOB_ROOMS train)
 
+# Where ps-lite's headers are installed.
+set(FERRY_PSLITE_FOLDER tensorferry-pslite)
+
 # What the library uses and its users need not see. Tests and private headers do.
 set(FERRY_PRIVATE_LIBRARIES OpenSSL::Crypto PkgConfig::VERBS)
 
@@ -69,21 +72,21 @@ function(ferry_math_library)
   ferry_loop_flags(tensorferry_math)
 endfunction()
 
+# The parameter server, and how launched programs find their job.
 function(ferry_ps_library)
   ferry_room_files(sources .cc ${FERRY_PS_ROOMS})
   list(FILTER sources EXCLUDE REGEX "_(test|bench|fuzz)\\.cc$")
-  add_library(tensorferry_ps STATIC ${sources})
-  ferry_public(tensorferry_ps ps ${FERRY_PS_ROOMS})
+  add_library(tensorferry_ps STATIC ${sources} ${PROJECT_SOURCE_DIR}/ferry/interop/launched.cc)
+  ferry_public(tensorferry_ps ps ${FERRY_PS_ROOMS} interop)
   target_link_libraries(tensorferry_ps PUBLIC tensorferry_math
     PRIVATE $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
   ferry_loop_flags(tensorferry_ps)
 endfunction()
 
-# The key-value store, and how launched programs find their job.
 function(ferry_kvstore_library)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/kvstore/*.cc)
-  add_library(tensorferry_kvstore STATIC ${sources} ${PROJECT_SOURCE_DIR}/ferry/interop/launched.cc)
-  ferry_public(tensorferry_kvstore kvstore interop interop/kvstore)
+  add_library(tensorferry_kvstore STATIC ${sources})
+  ferry_public(tensorferry_kvstore kvstore interop/kvstore)
   target_link_libraries(tensorferry_kvstore PUBLIC tensorferry_ps)
 endfunction()
 
@@ -93,7 +96,8 @@ function(ferry_pslite_library)
   add_library(tensorferry_pslite STATIC ${sources})
   ferry_public(tensorferry_pslite pslite)
   target_include_directories(tensorferry_pslite SYSTEM PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/ferry/interop/pslite/include>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/ferry/interop/pslite/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/${FERRY_PSLITE_FOLDER}>)
   target_link_libraries(tensorferry_pslite PUBLIC tensorferry_ps)
 endfunction()
 

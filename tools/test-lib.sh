@@ -54,7 +54,7 @@ check() {
   local name=$1 limit=$2 log status=0
   shift 2
   log=$(log_of "$name")
-  run timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
+  run "$top/tools/limit" "$limit" "$@" >"$log" 2>&1 </dev/null || status=$?
   case $status in
     0) pass ;;
     77) skip "$name" "$(tail -n 1 "$log")" ;;
@@ -128,7 +128,7 @@ start_gtest() {
   local name=$1 limit=$2
   shift 2
   [[ ${#running[@]} -lt 2 ]] || await_gtest
-  timeout -k 10 "$limit" "$@" --gtest_color=no ${filter:+"--gtest_filter=$filter"} >"$(log_of "$name")" 2>&1 </dev/null 3>&- &
+  "$top/tools/limit" "$limit" "$@" --gtest_color=no ${filter:+"--gtest_filter=$filter"} >"$(log_of "$name")" 2>&1 </dev/null 3>&- &
   running[$!]=$name
   started+=("$name|$limit")
 }

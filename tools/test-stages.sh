@@ -16,6 +16,7 @@ stages=(
   "tsan        | no  | yes | tests under the thread sanitizer"
   "install     | no  | no  | a program built against an installed copy"
   "rdma        | no  | yes | tests on kernel verbs (Soft-RoCE) in one guest and across two"
+  "long        | no  | yes | an hour of processes that are stopped and continued, beside a load; only with --long"
 )
 
 # name | seconds | stages | command, from the build's bin folder. Time is tripled under a sanitizer.
@@ -36,6 +37,7 @@ programs=(
   "contract shm  | 120 | tsan              | ferry_contract_tests --provider=shm --scale=5 --random-ops=2000 --peer-mode=same-process"
   "contract tcp  | 120 | tsan              | ferry_contract_tests --provider=tcp --scale=5 --random-ops=2000 --peer-mode=same-process"
   "process       | 240 | release asan      | ferry_process_tests"
+  "an hour       | 5400 | long             | ferry_process_tests --storm-seconds=1800 --gtest_filter=*Storm*"
   "grpc on tcp   | 120 | release           | ferry_grpc_tests"
   "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
   "grpc, static  | 60  | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*"
@@ -96,6 +98,8 @@ run_programs() {
 
 stage_release() { run_programs release release 1; }
 
+stage_long() { run_programs release long 1; }
+
 stage_asan() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1
@@ -131,7 +135,7 @@ stage_fuzz() {
   names=$(fuzz_targets)
   [[ -n $names ]] || { skip "fuzz" "there are no fuzz targets"; return 0; }
   limit=$(($(wc -l <<<"$names") * fuzz_seconds + 60))
-  run timeout -k 10 "$limit" xargs -a <(fuzz_targets) -P 2 -I NAME bash -c \
+  run tools/limit "$limit" xargs -a <(fuzz_targets) -P 2 -I NAME bash -c \
     'tools/fuzz NAME "$1" >"$2/fuzz-NAME.log" 2>&1; echo $? >"$2/fuzz-NAME.log.status"' - $fuzz_seconds "$logs" || true
   for name in $names; do
     if [[ $(cat "$logs/fuzz-$name.log.status" 2>/dev/null) == 0 ]]; then

@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kLongestLine = 4096;
 
 volatile std::sig_atomic_t interrupt_seen = 0;
-std::array<struct sigaction, 3> old_actions;
-constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGPIPE};
+constexpr std::array<int, 5> kSignals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+std::array<struct sigaction, kSignals.size()> old_actions;
 
 void on_interrupt(int signal) { interrupt_seen = signal; }
 
@@ -208,6 +208,10 @@ InterruptGuard::InterruptGuard() {
     // No SA_RESTART: a blocked call shall end.
     action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : on_interrupt;
     sigaction(kSignals[i], &action, &old_actions[i]);
+    // nohup, and shells for what runs in the background, want these ignored.
+    const bool may_be_ignored = kSignals[i] == SIGHUP || kSignals[i] == SIGQUIT;
+    if (may_be_ignored && old_actions[i].sa_handler == SIG_IGN)
+      sigaction(kSignals[i], &old_actions[i], nullptr);
   }
 }
 

@@ -60,9 +60,9 @@ class RoundChild {
   std::string unread_;
 };
 
-// While it lives, SIGINT and SIGTERM only set a flag and end blocking calls, a child that dies does
-// not take us with it by SIGPIPE, and what a killed child had started becomes our child, so that no
-// zombie is left. One at a time.
+// While it lives, SIGINT, SIGTERM, SIGHUP and SIGQUIT only set a flag and end blocking calls, a
+// child that dies does not take us with it by SIGPIPE, and what a killed child had started becomes
+// our child, so that no zombie is left. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -8,6 +8,7 @@
 #include "ferry/cli/bench_message.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/grpc.h"
+#include "ferry/cli/launch_guard.h"
 
 namespace ferry::cli {
 namespace {
@@ -40,18 +41,19 @@ std::vector<Fact> facts_for_grpc(const GrpcBenchFlags& flags, const std::string&
 }
 
 Result<int> run_bench_grpc(const GrpcBenchFlags& flags) {
+  FERRY_TRY(guard_launch());
   const auto plugin = FERRY_TRY(grpc_plugin_path());
   auto plan = FERRY_TRY(grpc_plan(flags, plugin));
   auto facts = facts_for_grpc(flags, plugin);
-  const GrpcStatistics statistics;
-  for (auto& variant : plan.variants) variant.settings.push_back(statistics.setting());
-  for (auto& fact : facts) fact.settings.push_back(statistics.setting());
+  const auto statistics = FERRY_TRY(GrpcStatistics::open());
+  for (auto& variant : plan.variants) variant.settings.push_back(statistics->setting());
+  for (auto& fact : facts) fact.settings.push_back(statistics->setting());
   print_setup(flags);
   print_round(flags, plan);
   InterruptGuard guard;
   auto measured =
       measure_messages(flags, plan, std::move(facts), kGrpcFactsShare, grpc_fact_ratios());
-  measured.messages_by_size = statistics.sizes();
+  measured.messages_by_size = statistics->sizes();
   return report("ferry bench grpc", flags, {measured});
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ const std::vector<Target>& grpc_targets();
 // with this.
 class GrpcStatistics {
  public:
-  GrpcStatistics();
+  static Result<std::unique_ptr<GrpcStatistics>> open();
   ~GrpcStatistics();
   GrpcStatistics(const GrpcStatistics&) = delete;
   GrpcStatistics& operator=(const GrpcStatistics&) = delete;
@@ -39,7 +40,10 @@ class GrpcStatistics {
   std::map<std::uint64_t, std::uint64_t> sizes() const;
 
  private:
-  std::filesystem::path path_;
+  explicit GrpcStatistics(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  std::string file() const { return (folder_ / "statistics").string(); }
+
+  const std::filesystem::path folder_;  // of its own
 };
 
 }  // namespace ferry::cli

@@ -1,11 +1,10 @@
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "ferry/cli/bench_grpc.h"
 #include "ferry/cli/bench_size.h"
+#include "ferry/storage/temporary_folder.h"
 
 namespace ferry::cli {
 namespace {
@@ -25,20 +24,21 @@ void add_sizes(const std::string& text, std::map<std::uint64_t, std::uint64_t>& 
 
 }  // namespace
 
-GrpcStatistics::GrpcStatistics()
-    : path_(std::filesystem::temp_directory_path() /
-            ("ferry-bench-grpc-" + std::to_string(::getpid()))) {}
+Result<std::unique_ptr<GrpcStatistics>> GrpcStatistics::open() {
+  auto folder = FERRY_TRY(storage::make_temporary_folder("ferry-bench-grpc"));
+  return std::unique_ptr<GrpcStatistics>(new GrpcStatistics(std::move(folder)));
+}
 
 GrpcStatistics::~GrpcStatistics() {
   std::error_code ignored;
-  std::filesystem::remove(path_, ignored);
+  std::filesystem::remove_all(folder_, ignored);
 }
 
-std::string GrpcStatistics::setting() const { return "FERRY_GRPC_STATS=" + path_.string(); }
+std::string GrpcStatistics::setting() const { return "FERRY_GRPC_STATS=" + file(); }
 
 std::map<std::uint64_t, std::uint64_t> GrpcStatistics::sizes() const {
   std::map<std::uint64_t, std::uint64_t> sizes;
-  std::ifstream in(path_);
+  std::ifstream in(file());
   for (std::string line; std::getline(in, line);) {
     const auto at = line.find(kSizes);
     if (at == std::string::npos) continue;

@@ -9,6 +9,7 @@
 #include "ferry/cli/bench_run.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/launch_guard.h"
 
 namespace ferry::cli {
 namespace {
@@ -38,6 +39,7 @@ std::vector<Fact> facts_for(const MessageFlags& flags) {
 }
 
 Result<int> run_message(const MessageFlags& flags) {
+  FERRY_TRY(guard_launch());
   const auto plan = FERRY_TRY(message_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kMessageDefaults)));
   print_setup(flags);

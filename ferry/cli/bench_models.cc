@@ -13,6 +13,7 @@
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/job_options.h"
+#include "ferry/cli/launch_guard.h"
 #include "ferry/cli/models_facts.h"
 #include "ferry/cli/models_measure.h"
 #include "ferry/cli/models_scaling.h"
@@ -289,6 +290,7 @@ Result<int> run_scaling(const ModelsFlags& flags, const ModelsPlan& plan, std::F
 }
 
 Result<int> run_models(const ModelsFlags& flags) {
+  FERRY_TRY(guard_launch());
   if (!flags.json.empty()) FERRY_TRY(check_writable(flags.json));
   const auto plan = FERRY_TRY(models_plan(flags));
   auto* out = flags.json == "-" ? stderr : stdout;

@@ -19,6 +19,7 @@
 #include "ferry/cli/bench_setup.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/launch_guard.h"
 #include "ferry/cli/report_html.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/report_svg.h"
@@ -201,6 +202,7 @@ Result<PsResults> measure(const BenchPsFlags& flags, const PsPlan& plan) {
 }
 
 Result<int> run_bench_ps(const BenchPsFlags& flags) {
+  FERRY_TRY(guard_launch());
   for (const auto& path : {flags.json, flags.html})
     if (!path.empty()) FERRY_TRY(check_writable(path));
   PsPlan plan;

@@ -8,6 +8,7 @@
 
 #include "ferry/cli/bench_run.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/launch_guard.h"
 
 namespace ferry::cli {
 namespace {
@@ -42,6 +43,7 @@ Result<Plan> tensor_plan(const TensorFlags& flags) {
 }
 
 Result<int> run_tensor(const TensorFlags& flags) {
+  FERRY_TRY(guard_launch());
   auto plan = FERRY_TRY(tensor_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kTensorDefaults)));
   print_setup(flags);

@@ -9,6 +9,7 @@
 #include "ferry/cli/bench_facts.h"
 #include "ferry/cli/bench_run.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/launch_guard.h"
 
 namespace ferry::cli {
 namespace {
@@ -77,6 +78,7 @@ Measurements measure_all(const Flags& flags, Plan plan, const ProgressLine& prog
 }
 
 Result<int> run_transfer(const Flags& flags) {
+  FERRY_TRY(guard_launch());
   const auto plan = FERRY_TRY(transfer_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, defaults_of(flags))));
   print_setup(flags);

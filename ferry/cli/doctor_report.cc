@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 // The test program beside this one, as built or as installed.
 Result<fs::path> contract_suite(const fs::path& self) {
   auto folder = self.parent_path();
+  std::error_code ignored;
   for (const auto& place : {folder, folder.parent_path() / "libexec" / "tensorferry"})
-    if (fs::exists(place / "ferry_contract_tests")) return place / "ferry_contract_tests";
+    if (fs::exists(place / "ferry_contract_tests", ignored)) return place / "ferry_contract_tests";
   return fail(Code::kNotFound,
               "ferry_contract_tests is not beside {}; build the tests (./test) or use the build's "
               "own ferry program",

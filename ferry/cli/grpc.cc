@@ -99,7 +99,13 @@ void add_grpc(CLI::App& app, int& exit_code) {
   command->footer(
       "Peers without the plug-in, and those that do not know the secret, are talked to over TCP, "
       "as "
-      "ever.\n"
+      "ever. So are all peers of a program that loads gRPC late, or has a copy inside as Python's "
+      "grpcio: one line on standard error says so.\n"
+      "Thresholds are measured when a path is first used, and kept as by ferry tune. "
+      "FERRY_GRPC_EAGER, FERRY_GRPC_COPY_UP_TO, FERRY_GRPC_CHUNK (bytes) and "
+      "FERRY_GRPC_CHUNKS_IN_FLIGHT set them, and so do the channel arguments "
+      "tensorferry.eager_threshold, .copy_up_to, .chunk_bytes and .chunks_in_flight; --stats says "
+      "which are used. FERRY_TUNING=off: the defaults.\n"
       "FERRY_GRPC=off leaves gRPC alone; FERRY_LOG=info says which connection takes which path.");
   command->callback([flags, &exit_code] {
     const auto status = run_with_plugin(*flags);

@@ -11,6 +11,7 @@
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/doctor_peer.h"
+#include "ferry/cli/launch_guard.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/seconds.h"
 #include "ferry/ps/scheduler.h"
@@ -34,6 +35,7 @@ struct PsFlags {
   std::string restore;
   std::string state;
   double away = 30;
+  double lease = 3;
   std::string json;
   double patience = 60;
   bool pslite = false;
@@ -73,15 +75,16 @@ Result<int> wait_for_end(Role& role) {
 }
 
 Result<int> run_scheduler(const PsFlags& flags) {
-  const InterruptGuard guard;
   const auto job = FERRY_TRY(job_of(flags));
   const auto device = FERRY_TRY(device_of(flags));
-  auto scheduler =
-      FERRY_TRY(ps::Scheduler::open({.job = job,
-                                     .device = device,
-                                     .restore = flags.restore,
-                                     .state = flags.state,
-                                     .away = Nanos(static_cast<std::int64_t>(flags.away * 1e9))}));
+  auto scheduler = FERRY_TRY(
+      ps::Scheduler::open({.job = job,
+                           .device = device,
+                           .restore = flags.restore,
+                           .state = flags.state,
+                           .away = Nanos(static_cast<std::int64_t>(flags.away * 1e9)),
+                           .lease = Nanos(static_cast<std::int64_t>(flags.lease * 1e9))}));
+  const InterruptGuard guard;  // while it waits for an etcd, a signal ends it at once
   fmt::print("scheduler at {}\n", scheduler.endpoint());
   std::fflush(stdout);
   auto code = wait_for_end(scheduler);
@@ -154,12 +157,14 @@ Result<int> run_local(const PsFlags& flags) {
   PsLocal local{.job = FERRY_TRY(job_of(flags)),
                 .device = {},
                 .restore = flags.restore,
+                .lease = Nanos(static_cast<std::int64_t>(flags.lease * 1e9)),
                 .shards = flags.shards,
                 .pslite = flags.pslite,
                 .program = flags.program};
   local.job.servers = servers;
   local.job.workers = workers;
   local.device.provider = flags.provider;
+  FERRY_TRY(guard_launch());
   const InterruptGuard guard;
   auto outcome = run_ps_local(local);
   if (!outcome && outcome.error().code() == Code::kCancelled) return InterruptGuard::exit_code();
@@ -211,13 +216,21 @@ void add_job_of_ps(CLI::App& command, PsFlags& flags) {
   command.add_option("--block", flags.block, "Bytes of a block")->capture_default_str();
   command.add_option("--pool", flags.job.pool_blocks, "Blocks of a shard's pool")
       ->capture_default_str();
-  command.add_option("--restore", flags.restore, "Begin with the newest snapshot of this folder");
+  command.add_option("--restore", flags.restore,
+                     "Begin with the newest whole snapshot of this folder, if it has any");
   command.add_option("--state", flags.state,
                      "Keep what the scheduler knows here, so that it can be started again: a file, "
                      "a folder, or etcd://HOST:PORT/KEY");
   command
       .add_option("--away", flags.away,
                   "--state: seconds that servers and workers wait for the scheduler to be back")
+      ->check(seconds_between(0.1, 86400))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--lease", flags.lease,
+          "--replicas 2: seconds of a server's silence after which the copies of its blocks "
+          "take over")
       ->check(seconds_between(0.1, 86400))
       ->capture_default_str();
   command

@@ -17,7 +17,8 @@ void add_ps(CLI::App& app, int& exit_code);
 struct PsLocal {
   ps::JobOptions job;
   fabric::Options device;
-  std::string restore;  // folder of snapshots
+  std::string restore;                    // folder of snapshots
+  Nanos lease = std::chrono::seconds(3);  // SchedulerOptions::lease
   std::uint32_t shards = 1;
   bool pslite = false;  // the program plays all roles, as ps-lite's do
   std::vector<std::string> program;

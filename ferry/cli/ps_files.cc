@@ -10,6 +10,7 @@
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_ps.h"
 #include "ferry/cli/bench_size.h"
+#include "ferry/storage/temporary_folder.h"
 
 // The mounted model beside a plain file of libfuse in memory, both driven by fio.
 
@@ -29,9 +30,8 @@ const std::vector<std::string> kStageSecret = {"FERRY_SECRET=of a benchmark on t
 class FileStage {
  public:
   static Result<std::unique_ptr<FileStage>> open(const PsPlan& plan) {
-    auto name = (fs::temp_directory_path() / "ferry-files-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) return fail_errno(errno, "cannot make a folder {}", name);
-    std::unique_ptr<FileStage> stage(new FileStage(name));
+    std::unique_ptr<FileStage> stage(
+        new FileStage(FERRY_TRY(storage::make_temporary_folder("ferry-files"))));
     FERRY_TRY(stage->begin(plan));
     return stage;
   }
@@ -65,20 +65,28 @@ class FileStage {
     return line.substr(says.size());
   }
 
+  Status make_folder(const std::string& name) const {
+    std::error_code problem;
+    if (fs::create_directory(folder_ / name, problem)) return {};
+    return fail(Code::kUnavailable, "cannot make the folder {}: {}", (folder_ / name).string(),
+                problem.message());
+  }
+
   Status begin(const PsPlan& plan) {
-    fs::create_directories(folder_ / "model");
-    fs::create_directories(folder_ / "plain");
+    FERRY_TRY(make_folder("model"));
+    FERRY_TRY(make_folder("plain"));
     const auto at = FERRY_TRY(start(
         plan.program, {"ps", "--role", "scheduler", "--consistency", "async"}, "scheduler at "));
     FERRY_TRY(start(plan.program, {"ps", "--role", "server", "--scheduler", at}, "server "));
     FERRY_TRY(start(plan.program, {"mount", at, (folder_ / "model").string()}, "the model of "));
     FERRY_TRY(start(plan.fuse_ram, {(folder_ / "plain").string(), fmt::format("{}", kFileBytes)},
                     "ready"));
-    fs::create_directory(folder_ / "model/tensor");
+    FERRY_TRY(make_folder("model/tensor"));
     std::ofstream meta(folder_ / "model/tensor/meta");
     meta << fmt::format("{{\"shape\": [{}], \"update\": \"assign\"}}\n", kFileBytes / 4);
     meta.close();
-    if (fs::file_size(folder_ / "model/tensor/value") != kFileBytes)
+    std::error_code problem;
+    if (fs::file_size(folder_ / "model/tensor/value", problem) != kFileBytes)
       return fail(Code::kInternal, "the tensor was not made");
     return {};
   }

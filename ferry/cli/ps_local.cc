@@ -1,6 +1,6 @@
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +17,7 @@
 #include "ferry/bootstrap/secret.h"
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_run.h"
+#include "ferry/cli/launch_guard.h"
 #include "ferry/cli/ps.h"
 #include "ferry/ps/scheduler.h"
 
@@ -42,11 +43,7 @@ class PsChild {
         status_(other.status_),
         asked_(other.asked_) {}
   PsChild& operator=(PsChild&&) = delete;
-  ~PsChild() {
-    if (pid_ <= 0) return;
-    (void)kill(pid_, SIGKILL);
-    (void)waitpid(pid_, nullptr, 0);
-  }
+  ~PsChild() { kill_now(); }
 
   const std::string& name() const { return name_; }
   bool runs() {
@@ -56,6 +53,11 @@ class PsChild {
       status_ = status;
     }
     return pid_ > 0;
+  }
+  void kill_now() {
+    if (!runs()) return;
+    (void)kill(pid_, SIGKILL);
+    (void)waitpid(std::exchange(pid_, -1), &status_, 0);
   }
   bool failed() { return !runs() && status_ != 0; }
   void ask_to_end() {
@@ -84,27 +86,58 @@ class PsChild {
   bool asked_ = false;  // to end
 };
 
-Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>& command,
-                               const Environment& extra) {
-  auto words = command;
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+// The program, or its end with the reason in the pipe. After fork() from a process with threads: no
+// memory is allocated here.
+[[noreturn]] void become_program(pid_t parent, char* const* argv, char* const* envp,
+                                 int complaint) {
+  die_with_parent(parent, SIGKILL);
+  (void)execvpe(argv[0], argv, envp);
+  const int problem = errno;
+  (void)!write(complaint, &problem, sizeof(problem));
+  _exit(127);
+}
+
+// Those of this process, but for what `extra` says.
+std::vector<std::string> variables_with(const Environment& extra) {
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string variable = *each;
     if (!extra.contains(variable.substr(0, variable.find('=')))) variables.push_back(variable);
   }
   for (const auto& [key, value] : extra) variables.push_back(fmt::format("{}={}", key, value));
-  std::vector<char*> envp;
-  envp.reserve(variables.size() + 1);
-  for (auto& variable : variables) envp.push_back(variable.data());
-  envp.push_back(nullptr);
-  pid_t pid = -1;
-  const int error = posix_spawnp(&pid, argv[0], nullptr, nullptr, argv.data(), envp.data());
-  if (error != 0) return fail_errno(error, "cannot start {} for {}", command.front(), name);
-  return PsChild(std::move(name), pid);
+  return variables;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  all.reserve(texts.size() + 1);
+  for (auto& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>& command,
+                               const Environment& extra) {
+  auto words = command;
+  auto variables = variables_with(extra);
+  const auto argv = pointers_to(words);
+  const auto envp = pointers_to(variables);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe for {}", name);
+  const Fd complaints(ends[0]);
+  Fd complaint(ends[1]);
+  const auto self = getpid();
+  const auto pid = fork();
+  if (pid == 0) become_program(self, argv.data(), envp.data(), complaint.get());
+  if (pid < 0) return fail_errno(errno, "cannot start {} for {}", command.front(), name);
+  complaint.reset();
+  PsChild child(std::move(name), pid);
+  int problem = 0;
+  ssize_t got = 0;  // bytes, if the program cannot run; else the pipe is closed
+  do got = read(complaints.get(), &problem, sizeof(problem));
+  while (got < 0 && errno == EINTR);
+  if (got != sizeof(problem)) return child;
+  return fail_errno(problem, "cannot start {} for {}", command.front(), child.name());
 }
 
 Result<std::string> random_secret() {
@@ -185,6 +218,8 @@ class PsCrew {
     while (!deadline.expired() &&
            std::any_of(children_.begin(), children_.end(), [](auto& one) { return one.runs(); }))
       std::this_thread::sleep_for(milliseconds(5));
+    for (auto& child : children_) child.kill_now();
+    end_children(kGrace);  // what they had started
   }
   const bool replicas_;
   std::vector<PsChild> children_;
@@ -244,7 +279,8 @@ Result<PsOutcome> run_ps_local(const PsLocal& local) {
   } else {
     auto device = local.device;
     device.secret = secret;
-    scheduler.emplace(FERRY_TRY(ps::Scheduler::open({local.job, device, local.restore})));
+    scheduler.emplace(FERRY_TRY(ps::Scheduler::open(
+        {.job = local.job, .device = device, .restore = local.restore, .lease = local.lease})));
     FERRY_TRY(start_native(local, secret, scheduler->endpoint(), crew));
   }
   FERRY_TRY(crew.wait());

@@ -123,8 +123,8 @@ Result<std::pair<double, double>> push_speeds(const PsPlan& plan, const std::str
   const auto parameter = FERRY_TRY(worker.init("w", spec, {}, {ps::UpdateKind::kNone}, in_time()));
   const std::vector<std::byte> gradient(kBytes);
   const auto push = [&]() -> Status {
-    for (int each = 0; each < kAtATime; ++each)
-      FERRY_TRY(worker.push(parameter, gradient, in_time()));
+    std::array<ps::Loan, kAtATime> loans;
+    for (auto& loan : loans) loan = FERRY_TRY(worker.lend_gradient(parameter, gradient, in_time()));
     return worker.flush(in_time());
   };
   auto device = FERRY_TRY(fabric::Device::open(bench_device(provider)));

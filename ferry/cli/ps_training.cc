@@ -209,7 +209,8 @@ Result<Learnt> train_alone(std::uint64_t steps) {
   job.take_variables = false;
   const auto timed = FERRY_TRY(time_job(job));
   const auto& last = timed.report.last.at(0);
-  return Learnt{timed.step_seconds, timed.step_seconds, last.loss, last.accuracy.value_or(0)};
+  return Learnt{timed.step_seconds, timed.step_seconds, last.loss.value_or(0),
+                last.accuracy.value_or(0)};
 }
 
 // All turns of one way.

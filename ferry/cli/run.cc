@@ -23,9 +23,13 @@ struct RunFlags : TrainFlags {
   double patience = 60;
 };
 
-std::string task_json(const train::TaskReport& report, double seconds) {
+std::string task_json(const train::TaskReport& report, double seconds, const train::JobOptions& job,
+                      const train::JobPlan& plan) {
   return nlohmann::json{{"tool", "run"},
                         {"task", report.task},
+                        {"emulated", job.emulate},
+                        {"made_up_data", plan.model.feeds == models::Feeds::kSynthetic},
+                        {"made_up", train::made_up(plan)},
                         {"steps", report.executor.steps},
                         {"seconds", seconds},
                         {"sent",
@@ -46,6 +50,8 @@ Result<int> run_task_of(const RunFlags& flags) {
   fmt::print("{} at {}: {}, {}, {}; waits up to {:.0f} s for the others\n", flags.task,
              job.places.count(flags.task) > 0 ? job.places.at(flags.task) : "?", job.model,
              tasks_text(job), counted(job.steps, "step"), flags.patience);
+  const auto plan = FERRY_TRY(train::plan_job(job));
+  print_made_up(train::made_up(plan), stdout);
   std::fflush(stdout);
   TrainProgress progress(job, stdout);
   double seconds = 0;
@@ -57,7 +63,8 @@ Result<int> run_task_of(const RunFlags& flags) {
   fmt::print("{} is done: {} steps, {} tensors sent, {}, {} in place, {} copies\n", report.task,
              report.executor.steps, report.crossings.tensors, size_text(report.crossings.bytes),
              report.crossings.in_place, report.crossings.copies);
-  if (!flags.json.empty()) FERRY_TRY(write_report(flags.json, task_json(report, seconds)));
+  if (!flags.json.empty())
+    FERRY_TRY(write_report(flags.json, task_json(report, seconds, job, plan)));
   return 0;
 }
 

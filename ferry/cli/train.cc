@@ -13,6 +13,7 @@
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
+#include "ferry/cli/launch_guard.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/report_svg.h"
 #include "ferry/cli/report_table.h"
@@ -25,22 +26,25 @@ class LearningCurve {
  public:
   void add(const train::StepReport& step) {
     seconds_ = step.seconds;
-    loss_ += step.loss;
+    loss_ += step.loss.value_or(0);
     accuracy_ += step.accuracy.value_or(0);
+    has_loss_ = step.loss.has_value();
+    has_accuracy_ = step.accuracy.has_value();
     if (++steps_ == kSmooth) finish();
   }
   // The rest, fewer than are usually taken together.
   void end() {
     if (steps_ > 0) finish();
   }
+  // Empty where steps say none.
   const std::vector<Point>& losses() const { return losses_; }
   const std::vector<Point>& accuracies() const { return accuracies_; }
 
  private:
   static constexpr int kSmooth = 40;
   void finish() {
-    losses_.push_back({seconds_, loss_ / steps_});
-    accuracies_.push_back({seconds_, accuracy_ / steps_ * 100});
+    if (has_loss_) losses_.push_back({seconds_, loss_ / steps_});
+    if (has_accuracy_) accuracies_.push_back({seconds_, accuracy_ / steps_ * 100});
     steps_ = 0;
     loss_ = 0;
     accuracy_ = 0;
@@ -49,6 +53,8 @@ class LearningCurve {
   double seconds_ = 0;
   double loss_ = 0;
   double accuracy_ = 0;
+  bool has_loss_ = false;
+  bool has_accuracy_ = false;
   std::vector<Point> losses_;
   std::vector<Point> accuracies_;
 };
@@ -65,7 +71,8 @@ struct Trained {
   // Of text one says how many letters the model still hesitates between: in the last step, and in
   // the test.
   std::optional<double> perplexity() const {
-    return text() ? std::optional(std::exp(report.last.front().loss)) : std::nullopt;
+    const auto& loss = report.last.front().loss;
+    return text() && loss ? std::optional(std::exp(*loss)) : std::nullopt;
   }
   std::optional<double> test_perplexity() const {
     return tested && text() ? std::optional(std::exp(tested->loss)) : std::nullopt;
@@ -143,6 +150,7 @@ void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
   rows.reserve(jobs.size());
   for (const auto& job : jobs) rows.push_back(trained_row(job, with_text));
   fmt::print(out, "\n{}", render_table(columns, rows));
+  print_made_up(jobs.front().report.made_up, out);
   for (std::size_t index = 1; index < jobs.size(); ++index)
     fmt::print(out, "{} is {:.2f}x as fast as {}\n", path_text(jobs[0].options),
                jobs[0].samples_per_second() / jobs[index].samples_per_second(),
@@ -174,7 +182,10 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
                    {"seconds", job.report.seconds},
                    {"samples_per_second", job.samples_per_second()},
                    {"reorders", job.reorders()},
-                   {"loss", job.report.last.front().loss},
+                   {"emulated", job.report.emulated},
+                   {"made_up_data", job.report.feeds == models::Feeds::kSynthetic},
+                   {"made_up", job.report.made_up},
+                   {"loss", optional_json(job.report.last.front().loss)},
                    {"test_loss", job.tested ? nlohmann::json(job.tested->loss) : nlohmann::json()},
                    {"test_accuracy", optional_json(job.accuracy())},
                    {"tests", tests},
@@ -199,22 +210,28 @@ std::string curves_html(const std::vector<Trained>& jobs) {
     accuracies.push_back({path_text(job.options), 0, job.curve.accuracies()});
     tests.push_back({path_text(job.options), 0, {}});
     for (const auto& test : job.report.tests)
-      tests.back().points.push_back({test.seconds, test.tested.accuracy.value_or(0) * 100});
+      if (test.tested.accuracy)
+        tests.back().points.push_back({test.seconds, *test.tested.accuracy * 100});
   }
   const auto seconds = [](double value) { return fmt::format("{:.4g} s", value); };
   const auto& options = jobs.front().options;
   const auto title =
       fmt::format("{}, {}, batch {}", options.model, tasks_text(options), options.batch);
+  const auto number = [](double value) { return fmt::format("{:.3g}", value); };
   const auto percent = [](double value) { return fmt::format("{:.3g} %", value); };
+  const auto plot = [&seconds](const char* name, const std::vector<Series>& series,
+                               const auto& text) {
+    return series.front().points.empty() ? "" : line_plot(name, series, seconds, text) + "\n";
+  };
+  std::string notes;
+  for (const auto& sentence : jobs.front().report.made_up)
+    notes += fmt::format("<p><strong>{}</strong></p>\n", escape_html(sentence));
   return fmt::format(
       "<!doctype html>\n<meta "
-      "charset=\"utf-8\">\n<title>{0}</title>\n<h1>{0}</h1>\n{1}\n{2}\n{3}\n",
-      escape_html(title),
-      line_plot("training loss by time", losses, seconds,
-                [](double value) { return fmt::format("{:.3g}", value); }),
-      line_plot("training accuracy by time", accuracies, seconds, percent),
-      tests.front().points.empty() ? ""
-                                   : line_plot("test accuracy by time", tests, seconds, percent));
+      "charset=\"utf-8\">\n<title>{0}</title>\n<h1>{0}</h1>\n{1}{2}{3}{4}",
+      escape_html(title), notes, plot("training loss by time", losses, number),
+      plot("training accuracy by time", accuracies, percent),
+      plot("test accuracy by time", tests, percent));
 }
 
 // Before time is spent on what is to be saved there.
@@ -227,9 +244,10 @@ Status check_folder(const std::string& folder) {
 }
 
 Result<Trained> train_once(const train::JobOptions& options, bool test, std::FILE* out) {
-  FERRY_TRY(train::plan_job(options));  // what cannot be is said before anything else
+  const auto plan = FERRY_TRY(train::plan_job(options));  // what cannot be is said at once
   fmt::print(out, "{}: {}, batch {}, {}, {}\n", options.model, tasks_text(options), options.batch,
              counted(options.steps, "step"), path_text(options));
+  print_made_up(train::made_up(plan), out);
   TrainProgress progress(options, out);
   LearningCurve curve;
   auto report = FERRY_TRY(train::run_job(
@@ -260,6 +278,10 @@ bool reads_text(const train::JobOptions& options) {
 
 }  // namespace
 
+void print_made_up(const std::vector<std::string>& sentences, std::FILE* out) {
+  for (const auto& sentence : sentences) fmt::print(out, "note: {}\n", sentence);
+}
+
 TrainProgress::TrainProgress(const train::JobOptions& options, std::FILE* out)
     : options_(options),
       out_(out),
@@ -275,11 +297,11 @@ void TrainProgress::operator()(const train::StepReport& step) {
                     static_cast<double>(options_.batch) / step.seconds;
   const auto accuracy =
       step.accuracy ? fmt::format("  accuracy {:5.1f} %", *step.accuracy * 100) : "";
+  const auto loss = step.loss ? fmt::format("  loss {:.4f}", *step.loss) : "";
   const auto perplexity =
-      reads_text_ ? fmt::format("  perplexity {:.2f}", std::exp(step.loss)) : "";
-  fmt::print(out_, "{}step {:>6}  loss {:.4f}{}{}  {:.0f} samples/s{}",
-             on_terminal_ ? "\r\033[K" : "", step.step, step.loss, perplexity, accuracy, rate,
-             on_terminal_ && !last ? "" : "\n");
+      reads_text_ && step.loss ? fmt::format("  perplexity {:.2f}", std::exp(*step.loss)) : "";
+  fmt::print(out_, "{}step {:>6}{}{}{}  {:.0f} samples/s{}", on_terminal_ ? "\r\033[K" : "",
+             step.step, loss, perplexity, accuracy, rate, on_terminal_ && !last ? "" : "\n");
   std::fflush(out_);
 }
 
@@ -295,6 +317,7 @@ Result<int> run_train(const TrainFlags& flags) {
   for (const auto& path : {flags.json, flags.html})
     if (!path.empty()) FERRY_TRY(check_writable(path));
   auto* out = flags.json == "-" ? stderr : stdout;
+  FERRY_TRY(guard_launch());
   InterruptGuard guard;
   std::vector<Trained> trained;
   for (const auto& job : jobs) {

@@ -19,6 +19,9 @@ void add_training_options(CLI::App& command, TrainFlags& flags);
 // Runs the jobs, with progress and a report; the exit status.
 Result<int> run_train(const TrainFlags& flags);
 
+// What of a job is not real (train::made_up), a line for each sentence.
+void print_made_up(const std::vector<std::string>& sentences, std::FILE* out);
+
 // The steps of one worker: one line that is written over on a terminal; elsewhere a line now and
 // then.
 class TrainProgress {

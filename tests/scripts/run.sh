@@ -57,7 +57,22 @@ import json, sys
 folder = sys.argv[1]
 ps = json.load(open(f"{folder}/ps.json"))
 assert ps["steps"] == 20 and ps["sent"]["copies"] == 0, ps
+assert not ps["emulated"] and not ps["made_up"], ps
 PY
+
+# Each task says that its computation is emulated, and no loss.
+emulated=(--cluster "$folder/cluster.json" --model lstm --compute emulate --steps 2)
+for task in /job:ps/task:0 /job:worker/task:0 /job:worker/task:1; do
+  name=emulated${task//[\/:]/-}
+  "$ferry" run "${emulated[@]}" --task "$task" --json "$folder/$name.json" >"$folder/$name.out" 2>&1 &
+  pids+=($!)
+done
+for pid in "${pids[@]}"; do wait "$pid" || { cat "$folder"/emulated*.out; exit 1; }; done
+pids=()
+for file in "$folder"/emulated*; do
+  grep -q "computation is emulated" "$file" || { echo "not said in $file: $(cat "$file")"; exit 1; }
+done
+if grep -h "loss  *[0-9]" "$folder"/emulated*.out; then echo "a loss of emulated steps"; exit 1; fi
 compgen -G "$folder/run/step-*" >/dev/null || { echo "nothing was saved"; exit 1; }
 
 # A task with other options is refused by name, on both sides.

@@ -22,6 +22,25 @@ for name, ways in (("shm", {"shared": 12, "static": 12}), ("tcp", {"static": 24}
         found[crossing["way"]] = found.get(crossing["way"], 0) + 1
     assert found == ways, (name, found)
 PY
+# What a step of a job did is what was planned for it, copies included.
+for model in mlp lstm-text; do
+  for provider in shm tcp; do
+    for traced in "" --traced; do
+      # shellcheck disable=SC2086
+      "$ferry" explain --model "$model" --batch 4 --provider "$provider" $traced --json >"$folder/explain$traced.json"
+    done
+    python3 - "$folder" "$model" <<'PY'
+import json, sys
+folder, model = sys.argv[1:]
+plan, step = (json.load(open(f"{folder}/explain{traced}.json")) for traced in ("", "--traced"))
+for key in ("tensors", "in_place", "copies", "leased"):
+    assert plan["each_step"][key] == step["each_step"][key], (model, key, plan["each_step"], step["each_step"])
+for planned, done in zip(plan["crossings"], step["crossings"]):
+    assert planned["copies"] == done["copies"] and planned["in_place"] == done["in_place"], (planned, done)
+assert plan["each_step"]["copies"] == (2 if model == "lstm-text" else 0), plan["each_step"]
+PY
+  done
+done
 "$ferry" explain "${small[@]}" --dot >"$folder/plan.dot"
 head -n 1 "$folder/plan.dot" | grep -q digraph
 
@@ -61,6 +80,25 @@ PY
 ! "$ferry" train --model "$folder/onnx.onnx" 2>"$folder/err"
 grep -q "onnx.onnx: No such file" "$folder/err" || { echo "no reason: $(cat "$folder/err")"; exit 1; }
 
+# What is made up is said wherever the job is spoken of: no loss of emulated steps, no accuracy of random labels.
+"$ferry" train --model fcn-5 --compute emulate --workers 1 --steps 2 --json "$folder/emulated.json" --html "$folder/emulated.html" >"$folder/emulated"
+"$ferry" train --model "$data/onnx/resnet.onnx" --batch 4 --steps 2 --json "$folder/random.json" --html "$folder/random.html" >"$folder/random"
+for kind in emulated random; do
+  phrase="computation is emulated"
+  [[ $kind == emulated ]] || phrase="the data is made up"
+  for file in "$folder/$kind" "$folder/$kind.json" "$folder/$kind.html"; do
+    grep -q "$phrase" "$file" || { echo "$kind is not said in $file: $(cat "$file")"; exit 1; }
+  done
+  grep -q "accuracy by time\|accuracy  *[0-9]" "$folder/$kind" "$folder/$kind.html" && { echo "accuracy, though $phrase"; exit 1; }
+done
+grep -q "loss  *[0-9]\|loss by time" "$folder/emulated" "$folder/emulated.html" && { echo "a loss of emulated steps"; exit 1; }
+python3 - "$folder" <<'PY'
+import json, sys
+emulated, random = (json.load(open(f"{sys.argv[1]}/{name}.json"))["jobs"][0] for name in ("emulated", "random"))
+assert emulated["emulated"] and emulated["loss"] is None, emulated
+assert random["made_up_data"] and random["loss"] > 0 and random["test_accuracy"] is None, random
+PY
+
 # A worker that is killed ends the job with its name; the job goes on from its checkpoint.
 "$ferry" train "${small[@]}" --steps 1000000 --save-every 10 --checkpoints "$folder/run" --no-test \
   >"$folder/out" 2>"$folder/err" &
@@ -69,7 +107,7 @@ for _ in {1..400}; do
   compgen -G "$folder/run/step-*" >/dev/null && break
   sleep 0.1
 done
-mapfile -t tasks < <(pgrep -P "$job")
+mapfile -t tasks < <(pgrep -P "$(pgrep -P "$job")")  # one process between them watches over the job
 [[ ${#tasks[@]} == 4 ]] || { echo "there are ${#tasks[@]} tasks, not 4"; kill "$job"; exit 1; }
 kill -KILL "${tasks[3]}"
 if wait "$job"; then echo "a job without a worker ended well"; exit 1; fi
@@ -90,7 +128,7 @@ for _ in {1..400}; do
   grep -qs "^step" "$folder/interrupted" && break
   sleep 0.1
 done
-mapfile -t tasks < <(pgrep -P "$job")
+mapfile -t tasks < <(pgrep -P "$(pgrep -P "$job")")  # one process between them watches over the job
 kill -INT "$job"
 status=0
 wait "$job" || status=$?
@@ -113,3 +151,6 @@ for wrong in "--model nothing" "--workers 0" "--transport pigeon" "--optimizer n
   "$ferry" train "${small[@]}" $wrong >/dev/null 2>"$folder/err" || status=$?
   [[ $status == 2 && -s $folder/err ]] || { echo "$wrong: status $status, $(cat "$folder/err")"; exit 1; }
 done
+status=0
+TMPDIR=$folder/nowhere "$ferry" train "${small[@]}" --steps 5 --no-test >/dev/null 2>"$folder/err" || status=$?
+[[ $status == 2 ]] && grep -q TMPDIR "$folder/err" || { echo "without TMPDIR: status $status, $(cat "$folder/err")"; exit 1; }
