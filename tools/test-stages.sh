@@ -6,6 +6,7 @@
 stages=(
   "format      | no  | no  | layout of the sources (clang-format)"
   "includes    | no  | no  | rooms, private headers, file length (tools/check-includes)"
+  "history     | no  | no  | form of the newest commits (tools/check-history)"
   "release     | yes | yes | unit, contract and multi-process tests, as users run them"
   "scripts     | yes | no  | the program and the examples, from outside"
   "headers     | no  | no  | every header compiles alone"
@@ -71,6 +72,8 @@ stage_format() {
 }
 
 stage_includes() { check "includes" 60 tools/check-includes; }
+
+stage_history() { check "history" 60 tools/check-history; }
 
 stage_headers() {
   build release check_headers && pass
