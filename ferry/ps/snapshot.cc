@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "ferry/base/log.h"
 #include "ferry/ps/snapshot_internal.h"
@@ -120,8 +121,17 @@ Result<Snapshots::Found> Snapshots::read(const std::string& path) {
   for (std::uint32_t each = 0; each < count && in.ok(); ++each)
     found.tensors.push_back(FERRY_TRY(get_tensor(in)));
   FERRY_TRY(in.finish("a manifest"));
-  for (std::uint32_t server = 0; server < found.servers; ++server)
-    FERRY_TRY(storage::load_checkpoint(file_of(path, server)));
+  std::map<std::string, std::uint64_t, std::less<>> saved;  // bytes of values by tensor
+  for (std::uint32_t server = 0; server < found.servers; ++server) {
+    const auto file = FERRY_TRY(storage::load_checkpoint(file_of(path, server)));
+    for (const auto& [text, tensor] : file.tensors)
+      if (const auto key = parse_key(text); key && key->what.empty())
+        saved[std::string(key->name)] += tensor.bytes().size();
+  }
+  for (const auto& info : found.tensors)
+    if (const auto whole = FERRY_TRY(info.spec.bytes()); saved[info.name] < whole)
+      return fail(Code::kDataLoss, "its files have {} of {} bytes of the tensor '{}'",
+                  saved[info.name], whole, info.name);
   return found;
 }
 

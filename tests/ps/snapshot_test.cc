@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "ferry/math/optimize.h"
+#include "ferry/storage/checkpoint.h"
 #include "tests/ps/kit.h"
 
 namespace ferry::ps::testing {
@@ -129,6 +130,24 @@ TEST_F(Snapshot, ABrokenOneIsPassedOver) {
   }
   // One that was never finished is none at all.
   fs::remove(last + "/manifest.ferry");
+  auto job = restored(1);
+  auto worker = worker_of(job.scheduler);
+  EXPECT_EQ(train(worker, 1, 0), expected);
+}
+
+// Its files are sound, but what they lack must not come back as zeros.
+TEST_F(Snapshot, OneThatLacksATensorIsPassedOver) {
+  std::string last;
+  std::vector<float> expected;
+  {
+    Job job("shm", {});
+    auto worker = job.worker();
+    expected = train(worker, 1, 2);
+    (void)must(worker.snapshot(folder_, soon()));
+    (void)train(worker, 3, 4);
+    last = must(worker.snapshot(folder_, soon()));
+  }
+  must(storage::save_checkpoint(last + "/server-0000.ferry", {}));
   auto job = restored(1);
   auto worker = worker_of(job.scheduler);
   EXPECT_EQ(train(worker, 1, 0), expected);
