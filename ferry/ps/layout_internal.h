@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-// The bytes that workers and shards share: see docs/design/parameter-server.md.
+// The bytes that workers and shards share: see docs/wire/ps.md.
 
 namespace ferry::ps {
 
