@@ -36,7 +36,8 @@ class PeerWatch {
   // Whether it pays to ask the kernel about acknowledgements before the next look.
   bool doubts() const { return silence_ >= limits_.ping * 2; }
   // `awake` is how long this process could have heard the peer since the last look: time in which
-  // it was stopped itself is none. `acknowledged`: the kernel of the peer's host takes our bytes.
+  // it was stopped itself is none. `acknowledged`: the kernel of the peer's host has taken bytes
+  // of ours since the last look, or none wait.
   Verdict look(Nanos awake, bool acknowledged);
   bool ping_is_due(Nanos awake);
 
@@ -45,6 +46,9 @@ class PeerWatch {
   // The silence that kSpeaks has ended.
   Nanos ended_silence() const { return ended_silence_; }
   Nanos unacknowledged() const { return unacknowledged_; }
+  // Whether it is the process alone that is silent. An acknowledgement that is on its way is none
+  // that is missing.
+  bool host_answers() const { return unacknowledged_ * 3 < silence_; }
   bool silent() const { return silent_; }
 
  private:

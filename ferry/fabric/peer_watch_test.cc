@@ -50,6 +50,20 @@ TEST(PeerWatch, AHostThatAcknowledgesNothingIsGoneSooner) {
   EXPECT_EQ(until(watch, Verdict::kHostGone, false), seconds(10));
 }
 
+// The last ping may be on its way when the peer is looked at.
+TEST(PeerWatch, AnAcknowledgementThatIsOnItsWayIsNotMissing) {
+  PeerWatch alive(PeerWatch::Limits::of({}));
+  for (int look = 0; look < 30; ++look) (void)alive.look(milliseconds(100), look % 6 < 3);
+  EXPECT_TRUE(alive.silent());
+  EXPECT_GT(alive.unacknowledged(), Nanos(0));
+  EXPECT_TRUE(alive.host_answers());
+  // Nobody asks the kernel before there are doubts.
+  PeerWatch gone(PeerWatch::Limits::of({}));
+  for (int look = 0; look < 30; ++look) (void)gone.look(milliseconds(100), !gone.doubts());
+  EXPECT_TRUE(gone.silent());
+  EXPECT_FALSE(gone.host_answers());
+}
+
 // What this process slept through, it could not have heard.
 TEST(PeerWatch, CountsOnlyTimeInWhichItCouldHear) {
   PeerWatch watch(PeerWatch::Limits::of({}));

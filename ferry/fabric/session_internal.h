@@ -117,7 +117,9 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   void judge_on_loop(PeerWatch::Verdict verdict);
   // Whether bytes have come since the last call that are not read yet.
   bool has_unread_news();
-  bool host_acknowledges() const;
+  // Whether the kernel of the peer's host has taken bytes of ours since the last call, or none
+  // wait.
+  bool host_acknowledges();
   // The connection failed: always kUnavailable, also if the kernel gave up sending.
   tl::unexpected<Error> broken(int error, const char* doing) const;
   void answer(std::uint64_t id, const Result<std::vector<std::byte>>& result);
@@ -138,6 +140,7 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   bootstrap::FrameReader reader_;
   PeerWatch watch_;                       // on the loop
   int unread_ = 0;                        // on the loop: bytes, at the last look
+  std::uint64_t acknowledged_bytes_ = 0;  // on the loop: by the peer's host, at the last look
   bool process_ended_ = false;            // on the loop
   std::shared_ptr<const Error> goodbye_;  // on the loop: why the peer left, as it said
   std::atomic<std::int64_t> silent_ns_{0};

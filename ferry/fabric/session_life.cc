@@ -4,6 +4,10 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "ferry/base/log.h"
@@ -18,8 +22,30 @@ namespace ferry::fabric {
 
 namespace {
 
-constexpr std::uint32_t kAckedLatelyMs = 1000;
 constexpr std::uint8_t kUnansweredProbes = 2;  // one may have left just now
+
+// What the kernel knows of a connection.
+struct Acknowledged {
+  std::uint32_t segments_on_their_way = 0;
+  std::uint8_t unanswered_probes = 0;
+  std::uint64_t bytes = 0;  // of ours, since the connection began
+};
+
+std::optional<Acknowledged> acknowledged_on(int socket) {
+  // tcpi_bytes_acked: the C library's struct ends before it, and <linux/tcp.h>, which has it,
+  // cannot be included beside <netinet/tcp.h>.
+  constexpr std::size_t kBytesAckedAt = 120;
+  std::array<std::byte, kBytesAckedAt + sizeof(std::uint64_t)> raw{};
+  socklen_t size = raw.size();
+  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, raw.data(), &size) != 0 || size < raw.size())
+    return {};
+  tcp_info info{};
+  std::memcpy(&info, raw.data(), std::min(sizeof info, raw.size()));
+  Acknowledged known{.segments_on_their_way = info.tcpi_unacked,
+                     .unanswered_probes = info.tcpi_probes};
+  std::memcpy(&known.bytes, raw.data() + kBytesAckedAt, sizeof known.bytes);
+  return known;
+}
 
 double in_seconds(Nanos span) { return std::chrono::duration<double>(span).count(); }
 
@@ -39,18 +65,19 @@ bool Session::has_unread_news() {
   return std::exchange(unread_, unread) != unread && unread > 0;
 }
 
-// A host at work acknowledges even if the process that the bytes are for is stopped. Where nothing
-// is on its way and bytes wait, the window is full or this host cannot send: then the kernel
-// probes, and counts the probes that nobody answers.
-bool Session::host_acknowledges() const {
+// A host at work acknowledges even if the process that the bytes are for is stopped. Only growth of
+// what it has acknowledged counts: when packets are lost on the way to it alone, its kernel repeats
+// its own, and each of these has an acknowledgement in it that says nothing new. Where nothing is
+// on its way and bytes wait, the window is full or this host cannot send: then the kernel probes,
+// and counts the probes that nobody answers.
+bool Session::host_acknowledges() {
   int waiting = 0;
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::ioctl(socket_.get(), SIOCOUTQ, &waiting) != 0 || waiting == 0 ||
-      ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
-    return true;
-  if (info.tcpi_unacked == 0) return info.tcpi_probes < kUnansweredProbes;
-  return info.tcpi_last_ack_recv < kAckedLatelyMs;
+  if (::ioctl(socket_.get(), SIOCOUTQ, &waiting) != 0 || waiting == 0) return true;
+  const auto known = acknowledged_on(socket_.get());
+  if (!known) return true;
+  const bool more = std::exchange(acknowledged_bytes_, known->bytes) != known->bytes;
+  if (known->segments_on_their_way == 0) return known->unanswered_probes < kUnansweredProbes;
+  return more;
 }
 
 void Session::heartbeat_on_loop(Nanos awake) {
@@ -75,12 +102,11 @@ void Session::judge_on_loop(PeerWatch::Verdict verdict) {
       return;
     case PeerWatch::Verdict::kSilent:
       device_.peers_silent.fetch_add(1, std::memory_order_relaxed);
-      logger().warn("peer {} has been silent for {:.1f} s: {}; it is given up after {:.1f} s", name,
-                    silence,
-                    watch_.unacknowledged() == Nanos(0)
-                        ? "its host answers, so its process is stopped or gets no processor"
-                        : "its host does not answer either",
-                    in_seconds(device_.options.give_up));
+      logger().warn(
+          "peer {} has been silent for {:.1f} s: {}; it is given up after {:.1f} s", name, silence,
+          watch_.host_answers() ? "its host answers, so its process is stopped or gets no processor"
+                                : "its host does not answer either",
+          in_seconds(device_.options.give_up));
       return;
     case PeerWatch::Verdict::kSpeaks:
       device_.peers_silent.fetch_sub(1, std::memory_order_relaxed);
@@ -89,9 +115,9 @@ void Session::judge_on_loop(PeerWatch::Verdict verdict) {
       return;
     case PeerWatch::Verdict::kHostGone:
       peer_lost(::ferry::fail(Code::kUnavailable,
-                              "the host of peer {} acknowledged nothing for {:.1f} s: it is down, "
-                              "or the network to it is cut",
-                              name, in_seconds(watch_.unacknowledged()))
+                              "the host of peer {} acknowledged nothing for {:.1f} s, in a silence "
+                              "of {:.1f} s: it is down, or the network to it is cut",
+                              name, in_seconds(watch_.unacknowledged()), silence)
                     .value());
       return;
     case PeerWatch::Verdict::kGiveUp:
