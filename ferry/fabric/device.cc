@@ -81,6 +81,10 @@ bool Device::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMod
 
 Nanos Device::spin() const { return core_->options.spin; }
 
+void Device::set_spin(Nanos spin) {
+  for (auto& loop : core_->loops) loop->set_spin(spin);
+}
+
 void Device::wake_waiters() { core_->notify_loops(); }
 
 Result<int> Device::wait_descriptor() const {

@@ -80,7 +80,7 @@ struct Loop::Watch {
 Result<std::unique_ptr<Loop>> Loop::open(std::string name, Nanos spin, bool watches) {
   std::unique_ptr<Loop> loop(new Loop);
   loop->name_ = std::move(name);
-  loop->spin_ = spin;
+  loop->set_spin(spin);
   loop->watches_only_ = watches;
   loop->epoll_ = Fd(epoll_create1(EPOLL_CLOEXEC));
   if (!loop->epoll_) return fail_errno(errno, "creating the epoll of {}", loop->name_);
@@ -212,7 +212,7 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
                       std::optional<Nanos> spin) {
   if (ready()) return true;
   waiters_.fetch_add(1, std::memory_order_relaxed);
-  bool came = wait_here(ready, deadline, mode, spin.value_or(spin_));
+  bool came = wait_here(ready, deadline, mode, spin.value_or(this->spin()));
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   return came;
 }
@@ -267,7 +267,7 @@ void Loop::learn(std::int64_t slept, bool brief) {
     if (vain != 0 && !brief) vain_spins_.store(0, std::memory_order_relaxed);
     return;
   }
-  bool in_vain = now_ns() - slept > 2 * spin_.count();
+  bool in_vain = now_ns() - slept > 2 * spin().count();
   vain = in_vain ? std::min(vain + 1, kVain) : 0;
   vain_spins_.store(vain, std::memory_order_relaxed);
 }
@@ -400,7 +400,7 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
 
 // Questions come in series: after the second, the next one is answered without a wake-up.
 void Loop::linger() {
-  SpinBudget budget(spin_ * 2, true);
+  SpinBudget budget(spin() * 2, true);
   for (int answered = 0; answered < kMostLingering && budget.spin_again();) {
     if (wait_for_events(Nanos(0)) == 0) continue;
     tick(now_ns());  // a peer that never stops asking must not hold up deadlines

@@ -67,6 +67,8 @@ class Loop {
   // A waiter spins for `spin` before it sleeps. A loop that `watches` has its work behind watched
   // fds only: spinning then means asking them, and the poller spins too after it has found work.
   static Result<std::unique_ptr<Loop>> open(std::string name, Nanos spin, bool watches = false);
+  // For waits that begin from now on.
+  void set_spin(Nanos spin) { spin_ns_.store(spin.count(), std::memory_order_relaxed); }
   ~Loop();
 
   // After remove() has returned, no method of the source is running or will run.
@@ -162,12 +164,13 @@ class Loop {
   int work_now();
   bool wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin);
   void learn(std::int64_t slept, bool brief);
+  Nanos spin() const { return Nanos(spin_ns_.load(std::memory_order_relaxed)); }
   void linger();
   void handle(std::uint64_t which, std::uint32_t events);
 
   struct Watch;
   std::string name_;
-  Nanos spin_{};
+  std::atomic<std::int64_t> spin_ns_{0};
   bool watches_only_ = false;
   std::atomic<bool> ask_always_{false};
   std::atomic<bool> costly_{false};
