@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "ferry/cli/bench_size.h"
 
@@ -21,6 +22,15 @@ Result<graph::Optimizer> optimizer_named(const std::string& name) {
 }
 
 }  // namespace
+
+void add_spin_option(CLI::App& command, Nanos& spin) {
+  command
+      .add_option_function<double>(
+          "--spin", [&spin](double us) { spin = transfer::spin_of_user(us); },
+          "Microseconds that a wait spins before it sleeps; else what is kept for the path, or "
+          "50")
+      ->check(CLI::Range(0.0, 10000.0));
+}
 
 void add_job_options(CLI::App& command, JobFlags& flags) {
   auto& job = flags.job;
@@ -44,6 +54,7 @@ void add_job_options(CLI::App& command, JobFlags& flags) {
   command.add_option("--provider", job.provider, "Of the ferry transports: auto, shm, tcp, verbs")
       ->check(CLI::IsMember({"auto", "shm", "tcp", "verbs"}))
       ->capture_default_str();
+  add_spin_option(command, job.spin);
   command.add_option("--optimizer", flags.optimizer, "sgd, momentum or adam")
       ->capture_default_str();
   command.add_flag(
@@ -66,6 +77,12 @@ void add_task_counts(CLI::App& command, JobFlags& flags) {
   command.add_option("--ps", job.servers, "Parameter server processes; 0: the first worker is one")
       ->check(CLI::Range(0, kMostTasks))
       ->capture_default_str();
+}
+
+nlohmann::json spin_json(const std::optional<transfer::SpinInUse>& spin) {
+  if (!spin) return {};
+  return {{"us", static_cast<double>(spin->spin.count()) / 1000},
+          {"source", name_of(spin->source)}};
 }
 
 std::string counted(std::uint64_t count, std::string_view thing) {

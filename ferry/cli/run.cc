@@ -32,6 +32,7 @@ std::string task_json(const train::TaskReport& report, double seconds, const tra
                         {"made_up", train::made_up(plan)},
                         {"steps", report.executor.steps},
                         {"seconds", seconds},
+                        {"spin", spin_json(report.spin)},
                         {"sent",
                          {{"tensors", report.crossings.tensors},
                           {"bytes", report.crossings.bytes},
@@ -63,6 +64,7 @@ Result<int> run_task_of(const RunFlags& flags) {
   fmt::print("{} is done: {} steps, {} tensors sent, {}, {} in place, {} copies\n", report.task,
              report.executor.steps, report.crossings.tensors, size_text(report.crossings.bytes),
              report.crossings.in_place, report.crossings.copies);
+  if (report.spin) fmt::print("waits spin for {} before they sleep\n", report.spin->to_text());
   if (!flags.json.empty())
     FERRY_TRY(write_report(flags.json, task_json(report, seconds, job, plan)));
   return 0;

@@ -151,6 +151,10 @@ void print_trained(const std::vector<Trained>& jobs, std::FILE* out) {
   for (const auto& job : jobs) rows.push_back(trained_row(job, with_text));
   fmt::print(out, "\n{}", render_table(columns, rows));
   print_made_up(jobs.front().report.made_up, out);
+  for (const auto& job : jobs)
+    if (job.report.spin)
+      fmt::print(out, "{}: waits spin for {} before they sleep\n", path_text(job.options),
+                 job.report.spin->to_text());
   for (std::size_t index = 1; index < jobs.size(); ++index)
     fmt::print(out, "{} is {:.2f}x as fast as {}\n", path_text(jobs[0].options),
                jobs[0].samples_per_second() / jobs[index].samples_per_second(),
@@ -182,6 +186,7 @@ Status write_trained(const std::string& path, const std::vector<Trained>& jobs) 
                    {"seconds", job.report.seconds},
                    {"samples_per_second", job.samples_per_second()},
                    {"reorders", job.reorders()},
+                   {"spin", spin_json(job.report.spin)},
                    {"emulated", job.report.emulated},
                    {"made_up_data", job.report.feeds == models::Feeds::kSynthetic},
                    {"made_up", job.report.made_up},
@@ -310,6 +315,7 @@ Result<int> run_train(const TrainFlags& flags) {
     return fail(Code::kInvalidArgument, "--resume and --save-every need --checkpoints FOLDER");
   auto jobs = FERRY_TRY(jobs_of(flags));
   constexpr std::uint64_t kTests = 25;  // usually
+  for (auto& job : jobs) job.tuning = transfer::TuningUse::kMeasure;
   for (auto& job : jobs)
     if (flags.goal > 0 && job.test_every == 0)
       job.test_every = std::max<std::uint64_t>(job.steps / kTests, 1);

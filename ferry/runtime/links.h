@@ -35,6 +35,8 @@ class Links {
   Status part(Deadline deadline);
   // After open(); stays where it is.
   fabric::Channel& to(const std::string& task) { return *channels_.at(task); }
+  // All of them, by task.
+  const std::map<std::string, std::unique_ptr<fabric::Channel>>& all() const { return channels_; }
 
  private:
   Status connect(const std::string& task, Deadline deadline);

@@ -11,6 +11,7 @@
 #include "ferry/bootstrap/secret.h"
 #include "ferry/storage/temporary_folder.h"
 #include "ferry/train/child_internal.h"
+#include "ferry/train/measure.h"
 #include "ferry/train/talk_internal.h"
 #include "ferry/train/task_internal.h"
 
@@ -214,6 +215,20 @@ Result<std::string> random_secret() {
   return text;
 }
 
+bool waits_by_library(const JobOptions& options) {
+  return options.transport != Transport::kGrpc && options.transport != Transport::kGrpcFerry;
+}
+
+std::optional<transfer::SpinInUse> longest_spin(const std::vector<TaskReport>& tasks,
+                                                bool measured) {
+  std::optional<transfer::SpinInUse> longest;
+  for (const auto& task : tasks)
+    if (task.spin && (!longest || task.spin->spin > longest->spin)) longest = task.spin;
+  if (measured && longest && longest->source == transfer::SpinSource::kKept)
+    longest->source = transfer::SpinSource::kMeasured;
+  return longest;
+}
+
 // The newest checkpoint, or step 0 with what the model brings along.
 Result<storage::Checkpoint> begin_of(const JobOptions& options, const JobPlan& plan) {
   if (!options.resume) return storage::Checkpoint{.step = 0, .tensors = plan.model.initial};
@@ -257,6 +272,10 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
   const auto begin = FERRY_TRY(begin_of(options, plan));
   const auto scratch = FERRY_TRY(ScratchFolder::make());
   const auto secret = options.secret.empty() ? FERRY_TRY(random_secret()) : options.secret;
+  const bool measures = options.processes && options.tuning == transfer::TuningUse::kMeasure &&
+                        options.spin == fabric::Options().spin && waits_by_library(options);
+  const bool measured = measures && measure_own_host(options.provider, stop).source ==
+                                        transfer::SpinSource::kMeasured;
   std::vector<TaskRun> runs;
   for (const auto& task : tasks_of(plan.partition))
     runs.push_back({options, plan, task, secret, begin.step + 1, begin.tensors, scratch.path()});
@@ -272,6 +291,7 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
   report.made_up = made_up(plan);
   report.first_step = begin.step + 1;
   report.steps = options.steps;
+  report.spin = longest_spin(report.tasks, measured);
   const storage::CheckpointFolder saved(scratch.path());
   if (options.take_variables) report.variables = FERRY_TRY(saved.load_newest(names)).tensors;
   if (options.test_every > 0 && has_test_set(report.feeds))

@@ -36,6 +36,17 @@ std::map<std::uint32_t, runtime::CrossingStats> steady_in(const json& text) {
   return by_crossing;
 }
 
+json spin_json(const std::optional<transfer::SpinInUse>& spin) {
+  if (!spin) return {};
+  return {spin->spin.count(), name_of(spin->source)};
+}
+std::optional<transfer::SpinInUse> spin_in(const json& text) {
+  if (text.is_null()) return {};
+  const auto source = transfer::spin_source_named(text.at(1).get<std::string>());
+  return transfer::SpinInUse{Nanos(text.at(0).get<std::int64_t>()),
+                             source.value_or(transfer::SpinSource::kDefault)};
+}
+
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }
 std::optional<double> optional_in(const json& text) {
   return text.is_null() ? std::nullopt : std::optional<double>(text);
@@ -50,9 +61,9 @@ Said said_in(const json& text) {
     said.step = StepReport{step->at(0), step->at(1), optional_in(step->at(2)),
                            optional_in(step->at(3)), step->at(4)};
   if (const auto end = text.find("end"); end != text.end())
-    said.end = TaskReport{end->at("task"), crossings_in(end->at("crossings")),
-                          executor_in(end->at("executor")), end->at("reorders"),
-                          steady_in(end->at("steady"))};
+    said.end = TaskReport{
+        end->at("task"),     crossings_in(end->at("crossings")), executor_in(end->at("executor")),
+        end->at("reorders"), steady_in(end->at("steady")),       spin_in(end->at("spin"))};
   return said;
 }
 
@@ -73,7 +84,8 @@ std::string line_of_end(const TaskReport& report) {
                 {"crossings", crossings_json(report.crossings)},
                 {"executor", executor_json(report.executor)},
                 {"reorders", report.reorders},
-                {"steady", steady_json(report.steady)}}}}
+                {"steady", steady_json(report.steady)},
+                {"spin", spin_json(report.spin)}}}}
       .dump();
 }
 std::string line_of_error(const Error& error) {

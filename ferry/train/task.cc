@@ -139,6 +139,7 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   if (options.emulate) (void)prctl(PR_SET_TIMERSLACK, 1000);
   StationOptions station_options{options.transport, options.provider, run.secret,
                                  options.secret_file};
+  station_options.spin = options.spin;
   if (const auto found = options.places.find(run.task); found != options.places.end())
     station_options.listen = found->second;
   auto station = FERRY_TRY(Station::open(station_options));
@@ -153,6 +154,7 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   auto runner = FERRY_TRY(runtime::TaskRunner::open(run.plan.partition, run.task, rendezvous,
                                                     std::move(task_options),
                                                     Deadline::after(options.patience)));
+  const auto spin = station->use_kept_spin();
   std::map<std::uint32_t, runtime::CrossingStats> traced;  // in the first step
   const auto begin = now_ns();
   const auto watch = [&](std::uint64_t step, std::span<const tensor::Tensor> fetched) -> Status {
@@ -174,8 +176,12 @@ Status run_task(const TaskRun& run, TaskLine& line) {
   if (!options.checkpoints.empty())
     FERRY_TRY(save(options.checkpoints, run.task, last, runner->variables()));
   if (options.take_variables) FERRY_TRY(save(run.last, run.task, last, runner->variables()));
-  TaskReport report{run.task, rendezvous.stats(), runner->stats(),
-                    options.processes ? ops::reorders().count : 0};
+  TaskReport report{run.task,
+                    rendezvous.stats(),
+                    runner->stats(),
+                    options.processes ? ops::reorders().count : 0,
+                    {},
+                    spin};
   if (options.by_crossing) report.steady = stats_by_crossing(run.plan.partition, rendezvous);
   for (auto& [crossing, stats] : report.steady) stats -= traced[crossing];
   return line.say_end(report);

@@ -42,6 +42,11 @@ class FerryStation final : public Station {
     links_.emplace(device_, task, program, endpoints);
     return rendezvous_.emplace(*links_, copies_);
   }
+  std::optional<transfer::SpinInUse> use_kept_spin() override {
+    transfer::WaitSpin spin;
+    for (const auto& [task, channel] : links_->all()) spin.add(device_, *channel);
+    return spin.now();
+  }
   runtime::BlockMaker registered() override {
     return [this](std::uint64_t bytes) -> Result<std::shared_ptr<runtime::Block>> {
       return std::make_shared<RegionBlock>(FERRY_TRY(device_.allocate(bytes)));
@@ -61,6 +66,7 @@ Result<std::unique_ptr<Station>> open_ferry(Copies copies, const StationOptions&
   options.secret = station.secret;
   options.secret_file = station.secret_file;
   options.listen = station.listen;
+  options.spin = station.spin;
   return std::make_unique<FerryStation>(FERRY_TRY(fabric::Device::open(options)), copies);
 }
 

@@ -2,12 +2,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ferry/runtime/buffers.h"
 #include "ferry/runtime/rendezvous.h"
+#include "ferry/transfer/wait_spin.h"
 
 namespace ferry::train {
 
@@ -23,6 +25,7 @@ struct StationOptions {
   std::string secret;  // or the file that holds it
   std::string secret_file;
   std::string listen = "127.0.0.1:0";
+  Nanos spin = fabric::Options().spin;  // of the ferry transports
 };
 
 // One task's end of a transport: where it is found, and the rendezvous once all are known.
@@ -36,6 +39,9 @@ class Station {
   // The others', by task. `program` is the same for all of them, or they do not meet. Once.
   virtual runtime::Rendezvous& meet(const std::string& task, const std::string& program,
                                     const std::map<std::string, std::string>& endpoints) = 0;
+  // Waits with the spin that is kept for the paths to the others, unless the options say one. After
+  // the rendezvous was opened. None: the transport does not wait by the library.
+  virtual std::optional<transfer::SpinInUse> use_kept_spin() { return {}; }
   // Memory that peers may touch.
   virtual runtime::BlockMaker registered() = 0;
 };

@@ -1,5 +1,6 @@
 # A bundle works where it is put, and is small enough to be carried around.
 set -euo pipefail
+export FERRY_TUNING=off
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

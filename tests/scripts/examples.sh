@@ -1,5 +1,6 @@
 # The examples of examples/.
 set -euo pipefail
+export FERRY_TUNING=off
 bin=$1
 out=$(mktemp)
 receiver=

@@ -1,5 +1,6 @@
 # `ferry run`: tasks of a cluster file, started together and one by one.
 set -euo pipefail
+export FERRY_TUNING=off
 ferry=$1/ferry
 folder=$(mktemp -d)
 pids=()

@@ -1,5 +1,6 @@
 # Commands that start processes, ended by each signal: nothing runs on, and no folder is left.
 set -euo pipefail
+export FERRY_TUNING=off
 bin=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -1,6 +1,7 @@
 # Training in place: what is sent in further steps costs no system call. Waiting does, and the lines
 # that workers say.
 set -euo pipefail
+export FERRY_TUNING=off
 ferry=$1/ferry
 command -v strace >/dev/null || { echo "strace is not installed"; exit 77; }
 strace -f -o /dev/null true 2>/dev/null || { echo "nothing can be traced here"; exit 77; }

@@ -1,5 +1,6 @@
 # `ferry train` and `ferry explain`, from outside: real processes, real data.
 set -euo pipefail
+export FERRY_TUNING=off
 ferry=$1/ferry
 data=$(cd "$(dirname "${BASH_SOURCE[0]}")/../data" && pwd)
 folder=$(mktemp -d)
