@@ -11,6 +11,7 @@
 #include "ferry/cli/bench_size.h"
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/doctor_peer.h"
+#include "ferry/cli/job_options.h"
 #include "ferry/cli/launch_guard.h"
 #include "ferry/cli/report_json.h"
 #include "ferry/cli/seconds.h"
@@ -38,6 +39,7 @@ struct PsFlags {
   double lease = 3;
   std::string json;
   double patience = 60;
+  Nanos spin = fabric::Options().spin;
   bool pslite = false;
   bool quiet = false;
   ps::JobOptions job;
@@ -58,6 +60,7 @@ Result<fabric::Options> device_of(const PsFlags& flags) {
   auto device = device_options(peer);
   device.listen = flags.listen;
   device.provider = flags.provider;
+  device.spin = flags.spin;
   return device;
 }
 
@@ -116,9 +119,12 @@ Result<int> run_server(const PsFlags& flags) {
   auto code = wait_for_end(server);
   const auto stats = server.stats();
   if (!flags.quiet)
-    fmt::print("server {} is done: {} tensors, {} steps, {} pushed, {} of {} requests in place\n",
-               server.index(), stats.tensors, stats.steps, size_text(stats.bytes), stats.in_place,
-               stats.entries);
+    fmt::print(
+        "server {} is done: {} tensors, {} steps, {} pushed, {} of {} requests in place; waits "
+        "spin "
+        "for {}\n",
+        server.index(), stats.tensors, stats.steps, size_text(stats.bytes), stats.in_place,
+        stats.entries, stats.spin.to_text());
   if (!flags.json.empty())
     FERRY_TRY(write_report(flags.json, nlohmann::json{{"tool", "ps"},
                                                       {"role", "server"},
@@ -128,7 +134,8 @@ Result<int> run_server(const PsFlags& flags) {
                                                       {"requests", stats.entries},
                                                       {"bytes", stats.bytes},
                                                       {"in_place", stats.in_place},
-                                                      {"steps", stats.steps}}
+                                                      {"steps", stats.steps},
+                                                      {"spin", spin_json(stats.spin)}}
                                                .dump(2) +
                                            "\n"));
   return code;
@@ -164,6 +171,7 @@ Result<int> run_local(const PsFlags& flags) {
   local.job.servers = servers;
   local.job.workers = workers;
   local.device.provider = flags.provider;
+  local.device.spin = flags.spin;
   FERRY_TRY(guard_launch());
   const InterruptGuard guard;
   auto outcome = run_ps_local(local);
@@ -178,6 +186,7 @@ Result<int> run_local(const PsFlags& flags) {
     FERRY_TRY(write_report(flags.json, nlohmann::json{{"tool", "ps"},
                                                       {"seconds", ended.seconds},
                                                       {"well", ended.well()},
+                                                      {"spin", spin_json(ended.spin)},
                                                       {"processes", processes}}
                                                .dump(2) +
                                            "\n"));
@@ -262,6 +271,7 @@ void add_ps(CLI::App& app, int& exit_code) {
   command->add_option("--listen", flags->listen, "Where to be found")->capture_default_str();
   command->add_option("--provider", flags->provider, "auto, shm, tcp, verbs, or a list")
       ->capture_default_str();
+  add_spin_option(*command, flags->spin);
   command->add_option("--secret-file", flags->secret_file,
                       "The cluster's secret (or FERRY_SECRET in the environment)");
   command->add_option("--shards", flags->shards, "Threads of a server that own blocks")
@@ -278,8 +288,9 @@ void add_ps(CLI::App& app, int& exit_code) {
   add_job_of_ps(*command, *flags);
   command->add_option("program", flags->program, "After --: the program of the workers");
   command->footer(
-      "Programs of --local find FERRY_PS_SCHEDULER, FERRY_PS_RANK, FERRY_PROVIDER and FERRY_SECRET "
-      "in the environment\n(see ferry/interop/launched.h); a worker that is started by hand needs "
+      "Programs of --local find FERRY_PS_SCHEDULER, FERRY_PS_RANK, FERRY_PROVIDER, FERRY_SPIN and "
+      "FERRY_SECRET in the environment\n(see ferry/interop/launched.h); a worker that is started "
+      "by hand needs "
       "FERRY_PS_SCHEDULER and\nthe secret. The exit status is 1 when any process "
       "fails; the others are ended then.");
   command->callback([flags, &exit_code] {

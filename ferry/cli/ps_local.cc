@@ -20,6 +20,7 @@
 #include "ferry/cli/launch_guard.h"
 #include "ferry/cli/ps.h"
 #include "ferry/ps/scheduler.h"
+#include "ferry/train/measure.h"
 
 extern char** environ;
 
@@ -225,6 +226,12 @@ class PsCrew {
   std::vector<PsChild> children_;
 };
 
+// What the user has said, in microseconds.
+void add_spin(const PsLocal& local, Environment& all) {
+  if (local.device.spin != fabric::Options().spin)
+    all["FERRY_SPIN"] = fmt::format("{}", static_cast<double>(local.device.spin.count()) / 1000);
+}
+
 Status start_pslite(const PsLocal& local, const std::string& secret, PsCrew& crew) {
   Environment all = {{"DMLC_PS_ROOT_URI", "127.0.0.1"},
                      {"DMLC_PS_ROOT_PORT", fmt::format("{}", FERRY_TRY(free_port()))},
@@ -232,6 +239,7 @@ Status start_pslite(const PsLocal& local, const std::string& secret, PsCrew& cre
                      {"DMLC_NUM_WORKER", fmt::format("{}", local.job.workers)},
                      {"FERRY_PROVIDER", local.device.provider},
                      {"FERRY_SECRET", secret}};
+  add_spin(local, all);
   all["DMLC_ROLE"] = "scheduler";
   FERRY_TRY(crew.add("scheduler", local.program, all));
   for (const auto& [role, count] : {std::pair(std::string("server"), local.job.servers),
@@ -245,16 +253,21 @@ Status start_pslite(const PsLocal& local, const std::string& secret, PsCrew& cre
 
 Status start_native(const PsLocal& local, const std::string& secret, const std::string& scheduler,
                     PsCrew& crew) {
-  const Environment all = {{"FERRY_PS_SCHEDULER", scheduler},
-                           {"FERRY_PROVIDER", local.device.provider},
-                           {"FERRY_SECRET", secret}};
+  Environment all = {{"FERRY_PS_SCHEDULER", scheduler},
+                     {"FERRY_PROVIDER", local.device.provider},
+                     {"FERRY_SECRET", secret}};
+  add_spin(local, all);
   const auto self = FERRY_TRY(running_program());
+  std::vector<std::string> server = {self,          "ps",
+                                     "--role",      "server",
+                                     "--scheduler", scheduler,
+                                     "--shards",    fmt::format("{}", local.shards),
+                                     "--provider",  local.device.provider,
+                                     "--quiet"};
+  if (const auto spin = all.find("FERRY_SPIN"); spin != all.end())
+    server.insert(server.end(), {"--spin", spin->second});
   for (std::uint32_t each = 0; each < local.job.servers; ++each)
-    FERRY_TRY(
-        crew.add(fmt::format("server {}", each),
-                 {self, "ps", "--role", "server", "--scheduler", scheduler, "--shards",
-                  fmt::format("{}", local.shards), "--provider", local.device.provider, "--quiet"},
-                 all));
+    FERRY_TRY(crew.add(fmt::format("server {}", each), server, all));
   for (std::uint32_t each = 0; each < local.job.workers; ++each) {
     auto own = all;
     own["FERRY_PS_RANK"] = fmt::format("{}", each);
@@ -270,6 +283,10 @@ bool PsOutcome::well() const {
 }
 
 Result<PsOutcome> run_ps_local(const PsLocal& local) {
+  PsOutcome outcome{.spin = {local.device.spin, transfer::SpinSource::kUser}};
+  if (local.device.spin == fabric::Options().spin)
+    outcome.spin = train::measure_own_host(local.device.provider,
+                                           [] { return InterruptGuard::interrupted(); });
   const auto secret = FERRY_TRY(random_secret());
   const auto began = now_ns();
   std::optional<ps::Scheduler> scheduler;
@@ -284,7 +301,6 @@ Result<PsOutcome> run_ps_local(const PsLocal& local) {
     FERRY_TRY(start_native(local, secret, scheduler->endpoint(), crew));
   }
   FERRY_TRY(crew.wait());
-  PsOutcome outcome;
   outcome.processes = crew.report();
   outcome.seconds = static_cast<double>(now_ns() - began) / 1e9;
   return outcome;

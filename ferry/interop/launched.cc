@@ -14,6 +14,8 @@ Result<ps::WorkerOptions> launched_worker() {
   ps::WorkerOptions options{.scheduler = scheduler};
   options.device.secret = secret;
   if (const char* provider = std::getenv("FERRY_PROVIDER")) options.device.provider = provider;
+  if (const char* spin = std::getenv("FERRY_SPIN"))
+    options.device.spin = transfer::spin_of_user(std::strtod(spin, nullptr));
   if (const char* rank = std::getenv("FERRY_PS_RANK"))
     options.rank = static_cast<std::uint32_t>(std::strtoul(rank, nullptr, 10));
   return options;

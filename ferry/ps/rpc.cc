@@ -14,7 +14,7 @@ constexpr std::size_t kText = 4096;  // of an error
 
 transfer::MailboxOptions box_options() { return {.slots = 4}; }
 transfer::MailRoomOptions room_options() {
-  return {.budget_bytes = std::uint64_t{16} << 20, .tuning = transfer::TuningUse::kOff};
+  return {.budget_bytes = std::uint64_t{16} << 20, .tuning = transfer::TuningUse::kCached};
 }
 
 Bytes flat(const transfer::Message& message) {

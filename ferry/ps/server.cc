@@ -85,6 +85,7 @@ void Server::Core::accept_data() {
     // Those of workers that are gone are known to nobody else, once their ranks have others.
     std::erase_if(channels_,
                   [](const auto& each) { return !each->alive() && each.use_count() == 1; });
+    spin_.add(*data_, *channel);
     channels_.push_back(std::make_shared<fabric::Channel>(std::move(*channel)));
     changed_.notify_all();
   }
@@ -139,6 +140,10 @@ ServerStats Server::Core::stats() {
   ServerStats all;
   all.tensors = tensor_count_;
   all.memory_bytes = data_->stats().memory.in_use;
+  {
+    LockGuard<Mutex> guard(lock_);
+    all.spin = spin_.now();
+  }
   for (auto& shard : shards_) {
     shard->run([&] {
       const auto& one = shard->stats();

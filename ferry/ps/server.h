@@ -7,6 +7,7 @@
 
 #include "ferry/fabric/options.h"
 #include "ferry/ps/update.h"
+#include "ferry/transfer/wait_spin.h"
 
 namespace ferry::ps {
 
@@ -27,6 +28,8 @@ struct ServerStats {
   std::uint64_t in_place = 0;      // payloads that were read where the worker had them
   std::uint64_t steps = 0;         // applied, over all shards
   std::uint64_t breaches = 0;      // workers that broke the protocol
+  // Of waits for workers: what is kept for the paths to them, unless Options::spin says one.
+  transfer::SpinInUse spin = {};
 };
 
 // Owns blocks of the model and applies gradients to them, on threads of its own. Thread-safe, but

@@ -96,6 +96,7 @@ class Server::Core final : public RpcServer::Handler {
   Mutex lock_;
   std::condition_variable_any changed_;
   std::vector<std::shared_ptr<fabric::Channel>> channels_ FERRY_GUARDED_BY(lock_);
+  transfer::WaitSpin spin_ FERRY_GUARDED_BY(lock_);  // of data_
   std::atomic<std::uint64_t> tensor_count_{0};
   std::atomic<bool> joined_{false};
   std::atomic<bool> stop_{false};

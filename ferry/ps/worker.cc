@@ -200,6 +200,8 @@ Status WorkerCore::prepare_links(std::uint32_t server) {
 Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, Deadline deadline) {
   auto& at = servers_[server];
   at.channel = FERRY_TRY(data_->connect(place.data, {.deadline = deadline}));
+  spin_.add(*data_, at.channel);
+  stats_.spin = spin_.now();
   at.control = FERRY_TRY(RpcClient::connect(*asking_, place.control, deadline));
   const auto words = FERRY_TRY(data_->grant(at.words, fabric::Rights::kReadWrite, at.channel));
   Bytes wish;

@@ -1,6 +1,7 @@
 # pslite.sh BIN PROVIDER: programs for ps-lite, each on 1 to 4 servers by 1 to 4 workers. What they
 # check ends them with a message.
 set -euo pipefail
+export FERRY_TUNING=off
 bin=$1 provider=$2
 ferry=$bin/ferry
 folder=$(mktemp -d)

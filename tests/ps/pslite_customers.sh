@@ -1,5 +1,6 @@
 # pslite_customers.sh BIN PROVIDER: worker processes whose threads are customers, each of which calls Start().
 set -euo pipefail
+export FERRY_TUNING=off
 bin=$1 provider=$2
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

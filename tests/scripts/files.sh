@@ -1,5 +1,6 @@
 # `ferry mount`: the model as files, driven by cp, dd, python3 with numpy, and fio.
 set -euo pipefail
+export FERRY_TUNING=off
 ferry=$1/ferry
 [[ -e /dev/fuse ]] || { echo "there is no /dev/fuse"; exit 77; }
 "$ferry" mount --help >/dev/null

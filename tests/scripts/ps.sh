@@ -1,5 +1,6 @@
 # `ferry ps`: roles one by one, jobs on one machine.
 set -euo pipefail
+export FERRY_TUNING=off
 bin=$1
 ferry=$bin/ferry
 folder=$(mktemp -d)

@@ -1,6 +1,7 @@
 # Jobs of programs for ps-lite on the loopback without FERRY_SECRET: the processes of one user find a secret that
 # other users do not.
 set -euo pipefail
+export FERRY_TUNING=off
 bin=$1 provider=tcp
 unset FERRY_SECRET XDG_RUNTIME_DIR
 folder=$(mktemp -d)

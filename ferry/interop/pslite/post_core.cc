@@ -1,8 +1,10 @@
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
 #include "ferry/interop/pslite/post_core_internal.h"
+#include "ferry/transfer/wait_spin.h"
 
 // Joining, barriers, leaving.
 
@@ -75,12 +77,14 @@ void Postoffice::Core::open_hub(const std::string& secret) {
   options.listen = listen_;
   options.provider = wanted("FERRY_PROVIDER", "auto");
   options.secret = secret;
+  if (const auto spin = wanted("FERRY_SPIN", ""); !spin.empty())
+    options.spin = ferry::transfer::spin_of_user(std::strtod(spin.c_str(), nullptr));
   options.arena_bytes = std::size_t{16} << 20;
   auto device = ferry::fabric::Device::open(options);
   CHECK(device) << device.error().to_string();
   device_ = std::make_shared<ferry::fabric::Device>(std::move(*device));
-  auto hub = ferry::transfer::MailHub::open(*device_, {.tuning = ferry::transfer::TuningUse::kOff},
-                                            {}, *this);
+  auto hub = ferry::transfer::MailHub::open(
+      *device_, {.tuning = ferry::transfer::TuningUse::kCached}, {}, *this);
   CHECK(hub) << hub.error().to_string();
   hub_ = std::move(*hub);
   hub_closed_ = false;
