@@ -24,9 +24,9 @@ struct RegionRecord;
 // - Memory from register_memory() is the program's again when the destructor returns. So the
 //   destructor waits, however long it takes. On shared memory and tcp only threads of this process
 //   store to such memory: it waits for their copy of the moment, never for a peer. On verbs it
-//   waits until peers have let go, or, where one does not answer, until its lane is taken down. Not
-//   to be destroyed in a completion callback, which runs on a thread that may be the one to wait
-//   for.
+//   waits until peers have let go, or, where one does not answer, until its lane is taken down:
+//   half a second, times Options::patience if that is above 1, and a moment for the driver. Not to
+//   be destroyed in a completion callback: that may run on the thread to wait for.
 class Region {
  public:
   Region() = default;

@@ -143,9 +143,9 @@ class [[nodiscard]] Sending {
 
   // True once it has ended; makes a little progress. Never blocks, but when it ends may wait for
   // threads of this process that copy from memory that was registered for it (on verbs, for the
-  // peer to let go of it).
+  // peer to let go of it: 0.5 s, times Options::patience above 1, if the peer is stopped).
   bool poll();
-  // Makes progress until it has ended, which its deadline sees to, and says how:
+  // Makes progress until it has ended, by its deadline (on verbs, see poll()), and says how:
   // kDeadlineExceeded      nothing was sent; or a large message was announced and not taken in
   // time:
   //                        it may still arrive, whole, above all if it was in memory from
