@@ -24,6 +24,9 @@ Result<Region> Device::allocate(std::size_t bytes, Rights rights) {
 Result<Region> Device::register_memory(std::span<std::byte> memory, Rights rights) {
   return core_->register_memory(memory, rights);
 }
+bool Device::is_registered(std::span<const std::byte> bytes) const {
+  return bytes.empty() || core_->blocks.holding(bytes.data(), bytes.size()) != nullptr;
+}
 Result<RemoteRegion> Device::grant(const Region& region, Rights rights) {
   return core_->grant(region, rights, GrantTable::kAnyPeer);
 }
@@ -110,6 +113,7 @@ std::vector<ProviderReport> Device::providers() const { return core_->reports; }
 DeviceStats Device::stats() const {
   DeviceStats stats;
   stats.memory = core_->pool->stats();
+  stats.registrations = core_->registrations();
   stats.sessions = core_->control->sessions();
   stats.channels = core_->channels.load();
   stats.grants = core_->grants->count();

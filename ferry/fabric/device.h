@@ -35,6 +35,7 @@ struct ProviderReport {
 // Counts since the device was opened.
 struct DeviceStats {
   memory::Pool::Stats memory;
+  std::vector<RegistrationStats> registrations;  // one for each provider that is on
   std::uint64_t sessions = 0;
   std::uint64_t channels = 0;
   std::uint64_t grants = 0;
@@ -63,6 +64,10 @@ class Device {
   Result<Region> allocate(std::size_t bytes, Rights rights = Rights::kAll);
   // The user's own memory; it must stay mapped until the region is gone (see Region).
   Result<Region> register_memory(std::span<std::byte> memory, Rights rights = Rights::kAll);
+
+  // Whether all these bytes lie in memory that allocate() or register_memory() gave: a transfer of
+  // them needs no registration.
+  bool is_registered(std::span<const std::byte> bytes) const;
 
   // Lets peers at the region: every peer of the cluster, or only the one at the end of `only`.
   Result<RemoteRegion> grant(const Region& region, Rights rights);

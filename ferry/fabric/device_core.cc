@@ -167,10 +167,12 @@ void DeviceCore::open_providers() {
     if (!automatic && !names_provider(options.provider, name)) continue;
     auto made = open(context);
     Status status;
+    std::unique_ptr<MeteredRegistrar> registrar;
     if (!made) {
       status = tl::unexpected<Error>(made.error());
     } else {
-      status = pool->add_registrar(made->get());
+      registrar = std::make_unique<MeteredRegistrar>(**made);
+      status = pool->add_registrar(registrar.get());
     }
     ProviderReport report;
     report.name = name;
@@ -182,6 +184,7 @@ void DeviceCore::open_providers() {
       report.capabilities = (*made)->capabilities();
       report.detail = (*made)->describe();
       providers.push_back(*std::move(made));
+      registrars.push_back(std::move(registrar));
     } else {
       report.detail = status.error().message();
     }
@@ -202,7 +205,8 @@ DeviceCore::~DeviceCore() {
     mender.swap(mender_);
   }
   if (mender.joinable()) mender.join();
-  for (auto& provider : providers) pool->remove_registrar(provider.get());
+  for (auto& registrar : registrars) pool->remove_registrar(registrar.get());
+  registrars.clear();
   providers.clear();  // before the control plane, which their last words may still go to
   control.reset();
   loops.clear();

@@ -16,6 +16,7 @@
 #include "ferry/fabric/book_internal.h"
 #include "ferry/fabric/control_internal.h"
 #include "ferry/fabric/device.h"
+#include "ferry/fabric/metered_registrar_internal.h"
 #include "ferry/fabric/provider_internal.h"
 #include "ferry/fabric/session_internal.h"
 
@@ -53,6 +54,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Result<Region> register_memory(std::span<std::byte> memory, Rights rights);
   Result<RemoteRegion> grant(const Region& region, Rights rights, std::uint32_t peer);
   Status revoke(const RemoteRegion& grant, Deadline deadline);
+  std::vector<RegistrationStats> registrations() const;
   // Takes the region's grants away, waits until no access can still be running, and gives the
   // memory up.
   Status close_region(const std::shared_ptr<RegionRecord>& record, Deadline deadline);
@@ -85,6 +87,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   ProviderContext context;
   std::vector<ProviderReport> reports;
   std::vector<std::unique_ptr<Provider>> providers;
+  std::vector<std::unique_ptr<MeteredRegistrar>> registrars;  // of the providers, in their order
   Book book;
   std::unique_ptr<Control> control;
   std::string endpoint;

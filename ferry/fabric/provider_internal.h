@@ -172,6 +172,9 @@ class Provider : public memory::Registrar {
   // call `quiet` later, when that is so, or when the peers that may still touch the memory are
   // dead. `quiet` may be called at once and on any thread. Never blocks for long.
   virtual void revoke(const GrantTable::Grant& grant, std::function<void()> quiet) = 0;
+  // A provider that registers memory with hardware says so, and fills in what it registered: the
+  // blocks, which the device has counted, and what only the provider sees.
+  virtual void count_registrations(RegistrationStats& stats) const { (void)stats; }
   // The peer is gone: forget it. All its lanes are closed.
   virtual void forget(PeerSession& peer) { (void)peer; }
 };

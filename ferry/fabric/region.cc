@@ -84,15 +84,27 @@ Result<Region> DeviceCore::register_memory(std::span<std::byte> memory, Rights r
   record->rights = rights;
   record->block = {pool->ids().next(), memory, -1, memory::KindId::kHost};
   FERRY_TRY(blocks.attach(record->block));
-  for (std::size_t i = 0; i < providers.size(); ++i) {
-    auto status = providers[i]->attach(record->block);
+  for (std::size_t i = 0; i < registrars.size(); ++i) {
+    auto status = registrars[i]->attach(record->block);
     if (status) continue;
-    while (i-- > 0) providers[i]->detach(record->block);
+    while (i-- > 0) registrars[i]->detach(record->block);
     blocks.detach(record->block);
     return tl::unexpected<Error>(status.error());
   }
   record->device = shared_from_this();
   return Region(std::move(record));
+}
+
+std::vector<RegistrationStats> DeviceCore::registrations() const {
+  std::vector<RegistrationStats> all;
+  for (std::size_t i = 0; i < providers.size(); ++i) {
+    auto& stats = all.emplace_back();
+    stats.provider = providers[i]->name();
+    stats.count = registrars[i]->count();
+    stats.ns = registrars[i]->ns();
+    providers[i]->count_registrations(stats);
+  }
+  return all;
 }
 
 // Gives the memory back; nobody can touch it any more.
@@ -102,7 +114,7 @@ void DeviceCore::release(RegionRecord& record) {
     pool->free(*record.allocation);
     return;
   }
-  for (auto& provider : providers) provider->detach(record.block);
+  for (auto& registrar : registrars) registrar->detach(record.block);
   blocks.detach(record.block);
 }
 

@@ -107,6 +107,22 @@ struct Capabilities {
   std::size_t max_message = 0;  // largest small message in bytes
 };
 
+// What one provider did to make memory reachable for transfers, since the device was opened.
+struct RegistrationStats {
+  std::string provider;
+  // Whether registering pins pages and makes them known to a NIC (verbs). Otherwise it is
+  // bookkeeping: shm tells its peers of the memory, tcp does nothing.
+  bool hardware = false;
+  // Arenas and register_memory(); with hardware also message buffers, grants and what
+  // `for_transfers` counts.
+  std::uint64_t count = 0;
+  std::uint64_t ns = 0;  // spent in them
+  // Of these: because the bytes of one transfer lay in memory that was not registered.
+  std::uint64_t for_transfers = 0;
+  std::uint64_t for_transfers_ns = 0;
+  std::uint64_t reused = 0;  // transfers from such memory that an earlier registration served
+};
+
 // Called exactly once when an operation has ended, on whichever thread makes progress: it must not
 // block, nor close or destroy a channel or a device. The status is kOk, the named failure, or
 // kCancelled.

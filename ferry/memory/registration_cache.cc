@@ -83,7 +83,7 @@ class RegistrationCache::Impl {
   // Drops idle registrations until there is room; kNoSlot when all are leased.
   std::int32_t begin_making(std::span<std::byte> range, std::uint32_t rights) FERRY_EXCLUDES(lock_);
   void abandon(std::int32_t slot) FERRY_EXCLUDES(lock_);
-  void finish_making(std::int32_t slot, void* handle) FERRY_EXCLUDES(lock_);
+  void finish_making(std::int32_t slot, void* handle, std::uint64_t spent_ns) FERRY_EXCLUDES(lock_);
   std::int32_t take_slot(std::span<std::byte> range, std::uint32_t rights) FERRY_REQUIRES(lock_);
   std::int32_t least_recent_idle() const FERRY_REQUIRES(lock_);
   void mark_stale(std::uint32_t slot) FERRY_REQUIRES(lock_);
@@ -189,12 +189,14 @@ Result<RegistrationCache::Lease> RegistrationCache::Impl::acquire(RegistrationCa
       slot = kNoSlot;
     }
   }
+  const std::int64_t begun = now_ns();
   auto made = make_(range, rights);
+  const auto spent = static_cast<std::uint64_t>(now_ns() - begun);
   if (!made) {
     abandon(slot);
     return tl::unexpected(std::move(made).error());
   }
-  finish_making(slot, *made);
+  finish_making(slot, *made, spent);
   return Lease(cache, *made, slot);
 }
 
@@ -270,10 +272,11 @@ void RegistrationCache::Impl::abandon(std::int32_t slot) {
   retire(std::uint32_t(slot));
 }
 
-void RegistrationCache::Impl::finish_making(std::int32_t id, void* handle) {
+void RegistrationCache::Impl::finish_making(std::int32_t id, void* handle, std::uint64_t spent_ns) {
   LockGuard lock(lock_);
   stats_.leases += 1;
   stats_.misses += 1;
+  stats_.registering_ns += spent_ns;
   if (id == kNoSlot) return;
   Slot& slot = slots_[std::uint32_t(id)];
   slot.handle = handle;

@@ -31,12 +31,13 @@ class RegistrationCache {
   };
   struct Stats {
     std::uint64_t hits = 0;
-    std::uint64_t misses = 0;
-    std::uint64_t invalidated = 0;  // entries whose memory went away
-    std::uint64_t evicted = 0;      // entries pushed out by the bounds
-    std::size_t leases = 0;         // now
-    std::size_t entries = 0;        // now
-    std::size_t bytes = 0;          // now
+    std::uint64_t misses = 0;          // each has made a registration
+    std::uint64_t registering_ns = 0;  // spent in making them
+    std::uint64_t invalidated = 0;     // entries whose memory went away
+    std::uint64_t evicted = 0;         // entries pushed out by the bounds
+    std::size_t leases = 0;            // now
+    std::size_t entries = 0;           // now
+    std::size_t bytes = 0;             // now
   };
   // Both may be called from any thread, also from one of the cache's own, several at a time, and
   // must not call the cache. `rights` is whatever the caller means by its bits.

@@ -108,6 +108,9 @@ TEST_F(Registrations, TheSameRangeAndItsPartsHit) {
   auto stats = cache_->stats();
   EXPECT_EQ(stats.hits, 3u);
   EXPECT_EQ(stats.misses, 1u);
+  EXPECT_GT(stats.registering_ns, 0u);
+  number(range);
+  EXPECT_EQ(cache_->stats().registering_ns, stats.registering_ns) << "a hit registers nothing";
   EXPECT_EQ(stats.entries, 1u);
   EXPECT_EQ(stats.bytes, kBytes);
   unmap(range);

@@ -17,9 +17,10 @@ constexpr std::uint64_t kTail = Metadata::kBytes + sizeof(std::uint64_t);
 }  // namespace
 
 struct DynamicSender::Core {
-  Core(fabric::Device& device, fabric::Channel& channel, Launch to, const Ticket& from,
+  Core(fabric::Device& from_device, fabric::Channel& channel, Launch to, const Ticket& from,
        SenderOptions how)
-      : launch(std::move(to)),
+      : device(from_device),
+        launch(std::move(to)),
         ticket(from),
         options(how),
         pool(device, &channel),
@@ -98,6 +99,7 @@ struct DynamicSender::Core {
     wire = metadata_of(tensor).to_wire();
     std::memcpy(launch.body().data() + pad(), wire.data(), wire.size());
     ++stats.in_place;
+    ++stats.registered;
     return launch.publish();
   }
 
@@ -128,6 +130,7 @@ struct DynamicSender::Core {
     ahead = launch.write_ahead(tensor.bytes(), pad() - align_up(metadata.bytes, 64),
                                {.deadline = deadline});
     stats.writes += 2;
+    stats.registered += device.is_registered(tensor.bytes()) ? 1 : 0;
     written = launch.write(wire, pad(), {.deadline = deadline});
   }
 
@@ -162,6 +165,7 @@ struct DynamicSender::Core {
     if (in_place) {
       begun = publish_in_place(tensor);
     } else if (is_given(tensor)) {
+      ++stats.registered;
       begin_buffer(*std::exchange(given, {}), tensor, deadline);
     } else {
       begun = begin_foreign(tensor, deadline);
@@ -211,6 +215,7 @@ struct DynamicSender::Core {
     return given && tensor.data() == given->bytes.data();
   }
 
+  fabric::Device& device;
   Launch launch;
   Ticket ticket;
   const SenderOptions options;

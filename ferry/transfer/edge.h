@@ -28,6 +28,9 @@ struct EdgeStats {
   std::uint64_t writes = 0;  // posted for payloads and metadata
   std::uint64_t reads = 0;   // of payloads
   std::uint64_t copies = 0;  // into registered memory before sending
+  // Of the tensors sent: from registered memory, where they lay: neither copied nor registered for
+  // it.
+  std::uint64_t registered = 0;
 };
 
 // A tensor that has arrived, in place: memory of the receiver's slot, of its pool, or of the sender

@@ -48,10 +48,11 @@ struct StaticSender::Core {
            tensor.bytes().size() == given->bytes().size();
   }
   void settle() { (void)flight.wait(options.mode); }
-  void count(bool in_place) {
+  void count(bool in_place, bool registered) {
     given = nullptr;
     ++stats.tensors;
     stats.in_place += in_place ? 1 : 0;
+    stats.registered += registered ? 1 : 0;
   }
   fabric::Transfer write(const tensor::Tensor& tensor, Deadline deadline) {
     ++stats.writes;
@@ -124,7 +125,7 @@ Status StaticSender::send(const tensor::Tensor& tensor, Deadline deadline) {
   if (!in_place) FERRY_TRY(core.wait_free(deadline));
   auto sent = in_place ? core.launch.publish()
                        : core.launch.outcome(core.write(tensor, deadline).wait(core.options.mode));
-  core.count(in_place);
+  core.count(in_place, own || core.device.is_registered(tensor.bytes()));
   core.broken = !sent;
   return sent;
 }
@@ -140,7 +141,7 @@ Result<bool> StaticSender::start(const tensor::Tensor& tensor) {
   }
   auto sent = in_place ? core.launch.publish() : Status();
   if (!in_place) core.flight = core.write(tensor, {});
-  core.count(in_place);
+  core.count(in_place, own || core.device.is_registered(tensor.bytes()));
   core.under_way = true;
   core.broken = !sent;
   FERRY_TRY(std::move(sent));

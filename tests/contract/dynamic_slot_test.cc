@@ -99,6 +99,22 @@ INSTANTIATE_TEST_SUITE_P(All, DynamicWays,
                                             ::testing::Bool(), ::testing::Bool()),
                          way_name);
 
+// What output() gave is; ordinary memory is not, whether it is written or copied first.
+TEST_F(DynamicSlots, TensorsFromRegisteredMemoryAreTold) {
+  open();
+  auto receiver = receiver_with({{}, 65'536, 65'536});
+  auto sender = sender_for(receiver);
+  for (std::size_t bytes : {4096UL, 60'000UL, 100'000UL}) {  // the last fits no pad
+    const auto before = sender.stats().registered;
+    send_stamped(sender, bytes, bytes);
+    expect_next(receiver, bytes, bytes);
+    EXPECT_EQ(sender.stats().registered, before + 1) << bytes;
+    send_foreign(sender, bytes, bytes + 1);
+    expect_next(receiver, bytes, bytes + 1);
+    EXPECT_EQ(sender.stats().registered, before + 1) << bytes;
+  }
+}
+
 // What fits the pad takes one write; what does not takes a write, a read and an acknowledgement.
 TEST_F(DynamicSlots, ATensorThatFitsThePadTakesOneWrite) {
   open();

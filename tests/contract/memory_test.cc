@@ -70,6 +70,36 @@ TEST_F(MemoryOfADevice, RegionsKeepTheMostTheyMayAllow) {
   EXPECT_TRUE(device.grant(region, Rights::kRead));
 }
 
+// Arenas and the user's own memory, by every provider that is on; nothing else.
+TEST_F(MemoryOfADevice, RegistrationsAreCountedForEachProvider) {
+  auto device = open_device();
+  const auto count_of = [&device] {
+    std::uint64_t all = 0;
+    for (const auto& stats : device.stats().registrations) all += stats.count;
+    return all;
+  };
+  const auto providers = device.stats().registrations.size();
+  ASSERT_EQ(providers, 1U);
+  EXPECT_EQ(device.stats().registrations[0].provider, settings().provider);
+  EXPECT_EQ(device.stats().registrations[0].hardware, settings().provider == "verbs");
+  std::vector<std::byte> own(10'000);
+  EXPECT_FALSE(device.is_registered(own));
+  auto first = must(device.allocate(5000));
+  const auto before = count_of();
+  EXPECT_GE(before, 1U);
+  auto second = must(device.allocate(5000));  // from the same arena
+  EXPECT_EQ(count_of(), before);
+  {
+    auto region = must(device.register_memory(std::span(own).first(5000)));
+    EXPECT_EQ(count_of(), before + 1);
+    EXPECT_GT(device.stats().registrations[0].ns, 0U);
+    EXPECT_TRUE(device.is_registered(std::span(own).subspan(100, 4900)));
+    EXPECT_FALSE(device.is_registered(std::span(own).subspan(100, 4901)));
+  }
+  EXPECT_FALSE(device.is_registered(std::span(own).first(5000)));
+  EXPECT_TRUE(device.is_registered(second.bytes()));
+}
+
 TEST_F(MemoryOfADevice, OwnMemoryCanBeRegisteredAtAnyAlignment) {
   open();
   std::vector<std::byte> own(10'000);

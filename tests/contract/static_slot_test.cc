@@ -86,6 +86,28 @@ INSTANTIATE_TEST_SUITE_P(All, StaticWays,
                                             ::testing::Bool()),
                          way_name);
 
+// What output() gave, memory of an arena, and ordinary memory.
+TEST_F(StaticSlots, TensorsFromRegisteredMemoryAreTold) {
+  open();
+  const auto spec = bytes_spec(100'000);
+  auto receiver = receiver_of(spec);
+  auto sender = sender_for(receiver, spec);
+  send_stamped(sender, 1);
+  expect_next(receiver, 1);
+  EXPECT_EQ(sender.stats().registered, 1U);
+  std::vector<std::byte> ordinary(100'000);
+  stamp(ordinary, 2);
+  must(sender.send(must(tensor::Tensor::over(spec, std::span(ordinary))), soon()));
+  expect_next(receiver, 2);
+  EXPECT_EQ(sender.stats().registered, 1U);
+  auto arena = must(a().allocate(100'000));
+  stamp(arena.bytes(), 3);
+  must(sender.send(must(tensor::Tensor::over(spec, arena.bytes())), soon()));
+  expect_next(receiver, 3);
+  EXPECT_EQ(sender.stats().registered, 2U);
+  EXPECT_EQ(sender.stats().tensors, 3U);
+}
+
 TEST_F(StaticSlots, InPlaceIsTheDefaultWhereThePathMaps) {
   open();
   auto spec = bytes_spec(4096);

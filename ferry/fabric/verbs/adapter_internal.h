@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +23,14 @@ enum class GrantMode {
   kRegistration  // no windows: a registration per grant
 };
 
-// One opened RDMA device, the port in use, and what they can do. Immutable once open.
+// Registrations that were made, of whatever kind, and the time they took. Thread-safe.
+struct RegistrationCount {
+  std::atomic<std::uint64_t> made{0};
+  std::atomic<std::uint64_t> ns{0};
+};
+
+// One opened RDMA device, the port in use, and what they can do. Immutable once open, but for what
+// it counts.
 struct Adapter {
   std::string name;
   Handle<ibv_context> context;
@@ -38,6 +47,7 @@ struct Adapter {
   bool atomics = false;
   std::uint64_t max_segment = 0;  // bytes of one work request
   int numa_node = -1;             // of the NIC; -1: not known
+  mutable RegistrationCount registrations;
 };
 
 // The NUMA node that a device below `root` says it is at; -1 if it says none.

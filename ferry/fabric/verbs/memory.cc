@@ -1,3 +1,4 @@
+#include "ferry/base/clock.h"
 #include "ferry/fabric/verbs/memory_internal.h"
 
 namespace ferry::fabric::verbs {
@@ -8,9 +9,14 @@ constexpr std::size_t kPerChunk = 64;
 
 Result<Handle<ibv_mr>> register_bytes(const Adapter& adapter, std::span<std::byte> bytes,
                                       int access) {
+  const std::int64_t begun = now_ns();
   Handle<ibv_mr> mr(ibv_reg_mr(adapter.pd.get(), bytes.data(), bytes.size(), access));
-  if (mr != nullptr) return mr;
   int error = errno;
+  adapter.registrations.ns += static_cast<std::uint64_t>(now_ns() - begun);
+  if (mr != nullptr) {
+    ++adapter.registrations.made;
+    return mr;
+  }
   if (error == ENOMEM) FERRY_TRY(check_memlock(bytes.size()));
   return fail_errno(error,
                     "registering {} bytes with {}; locked memory may be short (ulimit -l), or the "

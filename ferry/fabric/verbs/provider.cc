@@ -114,6 +114,15 @@ class VerbsProvider final : public Provider {
 
   Status attach(const memory::Block& block) override { return shared_.blocks.attach(block); }
   void detach(const memory::Block& block) override { shared_.blocks.detach(block); }
+  void count_registrations(RegistrationStats& stats) const override {
+    const auto cached = shared_.cache->stats();
+    stats.hardware = true;
+    stats.count = shared_.adapter->registrations.made;
+    stats.ns = shared_.adapter->registrations.ns;
+    stats.for_transfers = cached.misses;
+    stats.for_transfers_ns = cached.registering_ns;
+    stats.reused = cached.hits;
+  }
 
  private:
   Queue& queue_of(Loop& loop) {
