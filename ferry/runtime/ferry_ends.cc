@@ -36,14 +36,19 @@ class EdgeSendEnd final : public SendEnd {
   }
 
   Result<bool> start(const tensor::Tensor& tensor, std::uint64_t) override {
+    const auto begun = now_ns();
     auto started = copies_ == Copies::kNone ? sender_.start(tensor) : start_copy(tensor);
     if (!started) return from_task(peer_, started.error());
-    if (*started) bytes_ += tensor.bytes().size();
+    if (*started) {
+      bytes_ += tensor.bytes().size();
+      begun_ = begun;
+    }
     return started;
   }
   Result<bool> finished() override {
     auto finished = sender_.finished();
     if (!finished) return from_task(peer_, finished.error());
+    if (*finished) transfer_ns_ += static_cast<std::uint64_t>(now_ns() - begun_);
     return finished;
   }
   bool stirs() const override { return sender_.stirs(); }
@@ -52,7 +57,10 @@ class EdgeSendEnd final : public SendEnd {
     return {.tensors = edge.tensors,
             .bytes = bytes_,
             .in_place = edge.in_place,
-            .copies = edge.copies + copied_};
+            .copies = edge.copies + copied_,
+            // The edge sends copies from registered memory; the tensors lay elsewhere.
+            .registered = edge.registered - copied_,
+            .transfer_ns = transfer_ns_};
   }
 
  private:
@@ -71,6 +79,8 @@ class EdgeSendEnd final : public SendEnd {
   const std::shared_ptr<void> token_ = std::make_shared<char>();
   std::uint64_t bytes_ = 0;
   std::uint64_t copied_ = 0;
+  std::int64_t begun_ = 0;  // the send under way
+  std::uint64_t transfer_ns_ = 0;
 };
 
 // Tensors that the receiver has used in the sender's memory. A static edge has none: what is in
@@ -108,6 +118,7 @@ class EdgeReceiveEnd final : public ReceiveEnd {
   Result<bool> ready(std::uint64_t) override {
     auto ready = receiver_.ready();
     if (!ready) return from_task(peer_, ready.error());
+    time_read(*ready);
     if (*ready || channel_.alive()) return ready;
     // Nothing will come any more, and receive() says why; or it has come just now.
     auto last = receiver_.receive({});
@@ -127,16 +138,30 @@ class EdgeReceiveEnd final : public ReceiveEnd {
     CrossingStats stats;
     stats.in_place = used_in_sender(receiver_);
     stats.copies = copied_;
+    stats.transfer_ns = transfer_ns_;
     return stats;
   }
 
  private:
+  // Notes when the receiver has begun to read a large tensor, and when the tensor is there.
+  void time_read(bool arrived) {
+    if (const auto reads = receiver_.stats().reads; reads != reads_) {
+      reads_ = reads;
+      read_begun_ = now_ns();
+    }
+    if (!arrived || read_begun_ == 0) return;
+    transfer_ns_ += static_cast<std::uint64_t>(now_ns() - std::exchange(read_begun_, 0));
+  }
+
   Receiver receiver_;
   fabric::Channel& channel_;
   const Copies copies_;
   const std::string peer_;
   Buffers buffers_{make_ordinary_block};
   std::uint64_t copied_ = 0;
+  std::uint64_t reads_ = 0;      // that the receiver had begun when it was last asked
+  std::int64_t read_begun_ = 0;  // 0: none is under way
+  std::uint64_t transfer_ns_ = 0;
 };
 
 // Says when it is let go of whether the version was this task's until then.

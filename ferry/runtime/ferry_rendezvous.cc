@@ -23,6 +23,8 @@ CrossingStats& CrossingStats::operator+=(const CrossingStats& other) {
   in_place += other.in_place;
   copies += other.copies;
   endpoint_bytes += other.endpoint_bytes;
+  registered += other.registered;
+  transfer_ns += other.transfer_ns;
   return *this;
 }
 
@@ -32,6 +34,8 @@ CrossingStats& CrossingStats::operator-=(const CrossingStats& other) {
   in_place -= other.in_place;
   copies -= other.copies;
   endpoint_bytes -= other.endpoint_bytes;
+  registered -= other.registered;
+  transfer_ns -= other.transfer_ns;
   return *this;
 }
 

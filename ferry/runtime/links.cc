@@ -45,6 +45,12 @@ Status Links::open(const std::set<std::string>& tasks, Deadline deadline) {
   return {};
 }
 
+std::set<std::string> Links::providers() const {
+  std::set<std::string> names;
+  for (const auto& [task, channel] : channels_) names.emplace(channel->provider());
+  return names;
+}
+
 Status Links::part(Deadline deadline) {
   static constexpr std::array<std::byte, 1> word{};  // sends may outlive a failure here
   std::vector<fabric::Transfer> told;

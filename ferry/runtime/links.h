@@ -33,6 +33,8 @@ class Links {
   Status open(const std::set<std::string>& tasks, Deadline deadline);
   // Waits until all of them have called it.
   Status part(Deadline deadline);
+  // The providers that the channels run over.
+  std::set<std::string> providers() const;
   // After open(); stays where it is.
   fabric::Channel& to(const std::string& task) { return *channels_.at(task); }
   // All of them, by task.

@@ -18,6 +18,12 @@ struct CrossingStats {
   std::uint64_t in_place = 0;        // of these tensors: the receiver uses them where they are made
   std::uint64_t copies = 0;          // of tensors, made by either end in its own memory
   std::uint64_t endpoint_bytes = 0;  // that gRPC has sent over endpoints of ours (grpc+ferry)
+  // Of the tensors: sent from registered memory, where the operator had left them: neither copied
+  // nor registered for it. Over gRPC: none.
+  std::uint64_t registered = 0;
+  // From the start of each send, or of a receiver's read of a large tensor, until the task saw its
+  // end, added up. Over gRPC: 0.
+  std::uint64_t transfer_ns = 0;
   CrossingStats& operator+=(const CrossingStats& other);
   CrossingStats& operator-=(const CrossingStats& earlier);
 };

@@ -71,6 +71,8 @@ struct TaskReport {
   runtime::CrossingStats crossings;
   runtime::ExecutorStats executor;
   std::uint64_t reorders = 0;  // of weights into oneDNN's layouts; of a process alone
+  // Of each provider that carried its tensors (Station::registrations).
+  std::vector<fabric::RegistrationStats> registrations = {};
   // What this task's ends of each crossing did after the first step (JobOptions::by_crossing).
   std::map<std::uint32_t, runtime::CrossingStats> steady = {};
   std::optional<transfer::SpinInUse> spin = {};  // of the ferry transports

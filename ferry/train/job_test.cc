@@ -125,6 +125,36 @@ TEST_F(JobsOfProcesses, SendNothingByCopyInTheSteadyState) {
   }
 }
 
+// Over shm only gradients are sent, and over tcp the variables too, which lie in registered memory
+// from the start. Gradients are in ordinary memory in the traced step alone.
+TEST_F(JobsOfProcesses, SendFromRegisteredMemoryOnceTheyAreTraced) {
+  auto options = small_job();
+  for (const std::string provider : {"shm", "tcp"}) {
+    SCOPED_TRACE(provider);
+    options.provider = provider;
+    runtime::CrossingStats sent;
+    std::uint64_t gradients = 0;
+    for (const auto& task : run(options).tasks) {
+      sent += task.crossings;
+      if (task.task.find("worker") != std::string::npos) gradients += task.crossings.tensors;
+      ASSERT_EQ(task.registrations.size(), 1U) << task.task;
+      EXPECT_EQ(task.registrations[0].provider, provider);
+      EXPECT_FALSE(task.registrations[0].hardware);
+      EXPECT_GT(task.registrations[0].count, 0U) << "its arenas";
+    }
+    EXPECT_EQ(sent.registered, sent.tensors - gradients / options.steps);
+    EXPECT_GT(sent.transfer_ns, 0U);
+  }
+  // Copied before they are sent: none is sent from where it was.
+  options.transport = Transport::kFerryCopy;
+  for (const auto& task : run(options).tasks) EXPECT_EQ(task.crossings.registered, 0U) << task.task;
+  options.transport = Transport::kGrpc;
+  for (const auto& task : run(options).tasks) {
+    EXPECT_EQ(task.crossings.registered, 0U) << task.task;
+    EXPECT_TRUE(task.registrations.empty()) << task.task;
+  }
+}
+
 // In one program, by the argument of each channel and server.
 TEST_F(JobsOfProcesses, UseTheEndpointForGrpcOnlyWhereItIsAskedFor) {
   auto options = small_job();

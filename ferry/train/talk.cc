@@ -8,10 +8,26 @@ namespace {
 using nlohmann::json;
 
 json crossings_json(const runtime::CrossingStats& stats) {
-  return {stats.tensors, stats.bytes, stats.in_place, stats.copies, stats.endpoint_bytes};
+  return {stats.tensors,        stats.bytes,      stats.in_place,   stats.copies,
+          stats.endpoint_bytes, stats.registered, stats.transfer_ns};
 }
 runtime::CrossingStats crossings_in(const json& text) {
-  return {text.at(0), text.at(1), text.at(2), text.at(3), text.at(4)};
+  return {text.at(0), text.at(1), text.at(2), text.at(3), text.at(4), text.at(5), text.at(6)};
+}
+
+json registrations_json(const std::vector<fabric::RegistrationStats>& by_provider) {
+  auto all = json::array();
+  for (const auto& stats : by_provider)
+    all.push_back({stats.provider, stats.hardware, stats.count, stats.ns, stats.for_transfers,
+                   stats.for_transfers_ns, stats.reused});
+  return all;
+}
+std::vector<fabric::RegistrationStats> registrations_in(const json& text) {
+  std::vector<fabric::RegistrationStats> by_provider;
+  for (const auto& one : text)
+    by_provider.push_back(
+        {one.at(0), one.at(1), one.at(2), one.at(3), one.at(4), one.at(5), one.at(6)});
+  return by_provider;
 }
 
 json executor_json(const runtime::ExecutorStats& stats) {
@@ -61,9 +77,13 @@ Said said_in(const json& text) {
     said.step = StepReport{step->at(0), step->at(1), optional_in(step->at(2)),
                            optional_in(step->at(3)), step->at(4)};
   if (const auto end = text.find("end"); end != text.end())
-    said.end = TaskReport{
-        end->at("task"),     crossings_in(end->at("crossings")), executor_in(end->at("executor")),
-        end->at("reorders"), steady_in(end->at("steady")),       spin_in(end->at("spin"))};
+    said.end = TaskReport{end->at("task"),
+                          crossings_in(end->at("crossings")),
+                          executor_in(end->at("executor")),
+                          end->at("reorders"),
+                          registrations_in(end->at("registrations")),
+                          steady_in(end->at("steady")),
+                          spin_in(end->at("spin"))};
   return said;
 }
 
@@ -84,6 +104,7 @@ std::string line_of_end(const TaskReport& report) {
                 {"crossings", crossings_json(report.crossings)},
                 {"executor", executor_json(report.executor)},
                 {"reorders", report.reorders},
+                {"registrations", registrations_json(report.registrations)},
                 {"steady", steady_json(report.steady)},
                 {"spin", spin_json(report.spin)}}}}
       .dump();

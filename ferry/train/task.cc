@@ -180,6 +180,7 @@ Status run_task(const TaskRun& run, TaskLine& line) {
                     rendezvous.stats(),
                     runner->stats(),
                     options.processes ? ops::reorders().count : 0,
+                    station->registrations(),
                     {},
                     spin};
   if (options.by_crossing) report.steady = stats_by_crossing(run.plan.partition, rendezvous);

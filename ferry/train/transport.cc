@@ -47,6 +47,12 @@ class FerryStation final : public Station {
     for (const auto& [task, channel] : links_->all()) spin.add(device_, *channel);
     return spin.now();
   }
+  std::vector<fabric::RegistrationStats> registrations() const override {
+    auto all = device_.stats().registrations;
+    const auto used = links_ ? links_->providers() : std::set<std::string>();
+    std::erase_if(all, [&used](const auto& stats) { return used.count(stats.provider) == 0; });
+    return all;
+  }
   runtime::BlockMaker registered() override {
     return [this](std::uint64_t bytes) -> Result<std::shared_ptr<runtime::Block>> {
       return std::make_shared<RegionBlock>(FERRY_TRY(device_.allocate(bytes)));

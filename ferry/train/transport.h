@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/fabric/types.h"
 #include "ferry/runtime/buffers.h"
 #include "ferry/runtime/rendezvous.h"
 #include "ferry/transfer/wait_spin.h"
@@ -42,6 +43,9 @@ class Station {
   // Waits with the spin that is kept for the paths to the others, unless the options say one. After
   // the rendezvous was opened. None: the transport does not wait by the library.
   virtual std::optional<transfer::SpinInUse> use_kept_spin() { return {}; }
+  // What registering memory took, of each provider that the task's channels run over. After meet()
+  // and the opening of its rendezvous. Over gRPC: none.
+  virtual std::vector<fabric::RegistrationStats> registrations() const { return {}; }
   // Memory that peers may touch.
   virtual runtime::BlockMaker registered() = 0;
 };
