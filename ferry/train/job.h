@@ -50,6 +50,9 @@ struct JobOptions {
   std::uint64_t test_every = 0;
   // Where the tasks are; none: on this machine, at ports that are free.
   Places places;
+  // The network namespaces, by their names in /run/netns, that tasks at a host of `places` are
+  // started in; of hosts that are not named, this process's. Needs root. Of processes only.
+  std::map<std::string, std::string> namespaces;
   // That tasks know each other by, or the file that holds it; neither: one is made up.
   std::string secret;
   std::string secret_file;

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/secret.h"
 #include "ferry/storage/temporary_folder.h"
 #include "ferry/train/child_internal.h"
@@ -190,9 +193,26 @@ class Crew {
   JobReport report_;
 };
 
+// Enters the network namespace that the options name for the task's host, if any. The process has
+// one thread.
+Status enter_namespace(const TaskRun& run) {
+  const auto place = run.options.places.find(run.task);
+  if (run.options.namespaces.empty() || place == run.options.places.end()) return {};
+  const auto host = FERRY_TRY(bootstrap::Endpoint::parse(place->second)).host;
+  const auto found = run.options.namespaces.find(host);
+  if (found == run.options.namespaces.end()) return {};
+  const auto path = "/run/netns/" + found->second;
+  const Fd space(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!space) return fail_errno(errno, "cannot open the network namespace {}", path);
+  if (setns(space.get(), CLONE_NEWNET) != 0)
+    return fail_errno(errno, "cannot enter the network namespace {}; it takes root", path);
+  return {};
+}
+
 int be_task(const TaskRun& run, Lines& lines) {
   PipeLine line(lines);
-  const auto done = run_task(run, line);
+  const auto entered = enter_namespace(run);
+  const auto done = entered ? run_task(run, line) : entered;
   if (done) return 0;
   (void)lines.say(line_of_error(done.error()));
   return 1;
