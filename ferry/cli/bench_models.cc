@@ -90,7 +90,9 @@ std::vector<std::string> path_row(const ModelFigures& model, const PathFigures& 
           size_text(path.one_step.bytes),
           fmt::format("{}", path.one_step.tensors),
           fmt::format("{}", path.one_step.in_place),
-          fmt::format("{}", path.one_step.copies)};
+          fmt::format("{}", path.one_step.copies),
+          share_text(path.sent.registered_share()),
+          share_text(path.sent.registering_share())};
 }
 
 std::string variables_text(const ModelFigures& model) {
@@ -118,20 +120,26 @@ void print_model(const ModelFigures& model, std::FILE* out) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& path : model.paths) rows.push_back(path_row(model, path));
   fmt::print(out, "{}",
-             render_table({"transport", "a step", "95 % (ms)", "steps/s", "to gRPC",
-                           "/ computation", "/ memory", "sent", "tensors", "in place", "copies"},
-                          rows));
+             render_table(
+                 {"transport", "a step", "95 % (ms)", "steps/s", "to gRPC", "/ computation",
+                  "/ memory", "sent", "tensors", "in place", "copies", "registered", "registering"},
+                 rows));
+}
+
+void print_registration_notes(const std::vector<ModelFigures>& figures, std::FILE* out) {
+  std::vector<SentFigures> all;
+  for (const auto& model : figures)
+    for (const auto& path : model.paths) all.push_back(path.sent);
+  fmt::print(out, "\n");
+  for (const auto& note : registration_notes(all)) fmt::print(out, "{}\n", note);
 }
 
 json path_json(const PathFigures& path) {
   return {{"transport", path.path.name},
           {"step_seconds", path.step_seconds},
           {"steps", path.steps},
-          {"sent",
-           {{"tensors", path.one_step.tensors},
-            {"bytes", path.one_step.bytes},
-            {"in_place", path.one_step.in_place},
-            {"copies", path.one_step.copies}}},
+          {"sent", sent_json(path.one_step)},
+          {"registration", registration_json(path.sent)},
           {"failed", path.failed}};
 }
 
@@ -303,6 +311,7 @@ Result<int> run_models(const ModelsFlags& flags) {
   const auto figures = measure_models(plan, print_progress);
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
   for (const auto& model : figures) print_model(model, out);
+  print_registration_notes(figures, out);
   const auto verdicts = judge_models(figures);
   print_model_verdicts(verdicts, out);
   print_runtime_facts(facts, out);

@@ -38,13 +38,7 @@ train::JobOptions job_for(const ModelsPlan& plan, const std::string& model, cons
   job.provider = path.provider;
   const auto made = models::make_model(model, {.batch = job.batch});
   job.emulate = job.emulate && made && made->facts.can_be_emulated();
-  if (!path.alone) return job;
-  // With as many threads as it would have among others.
-  const auto cores = std::max(1U, std::thread::hardware_concurrency());
-  job.threads = std::max(1U, cores / (job.workers + job.servers));
-  job.workers = 1;
-  job.servers = 0;
-  return job;
+  return path.alone ? alone_job(std::move(job)) : job;
 }
 
 // A few steps, whose weights are looked at: how long one takes, and whether the bytes are right.
@@ -64,8 +58,8 @@ Status measure_path(const ModelsPlan& plan, const std::string& model, PathFigure
   job.take_variables = false;
   const auto timed = FERRY_TRY(time_job(job));
   figures.step_seconds.push_back(timed.step_seconds);
-  runtime::CrossingStats all;
-  for (const auto& task : timed.report.tasks) all += task.crossings;
+  figures.sent = sent_by(timed.report.tasks);
+  const auto& all = figures.sent.sent;
   figures.one_step = {all.tensors / job.steps, all.bytes / job.steps, all.in_place / job.steps,
                       all.copies / job.steps, all.endpoint_bytes / job.steps};
   return {};
@@ -82,10 +76,9 @@ Result<ModelFigures> figures_of(const ModelsPlan& plan, const std::string& name)
   figures.estimated = planned.estimated;
   figures.crossings = planned.partition.crossings.size();
   figures.variables = planned.program.trained.size();
-  for (const auto id : planned.program.trained)
-    figures.variable_bytes += planned.program.graph.spec({id, 0}).bytes().value_or(0);
-  // docs/design/dataflow.md: gradients are written and read once for each worker, weights once.
-  const auto bytes = static_cast<double>((2 * plan.job.workers + 2) * figures.variable_bytes);
+  figures.variable_bytes = variable_bytes(planned);
+  const auto bytes =
+      static_cast<double>(least_memory_bytes(figures.variable_bytes, plan.job.workers));
   figures.memory_bound = plan.memory_speed > 0 ? bytes / plan.memory_speed : 0;
   for (const auto& path : plan.paths) figures.paths.emplace_back().path = path;
   return figures;
@@ -117,16 +110,42 @@ void measure_model(const ModelsPlan& plan, ModelFigures& figures, const OnModel&
 
 }  // namespace
 
+void StepClock::note(const train::StepReport& step) {
+  if (first_ == 0) first_ = step.step;  // others than 1 after --resume
+  if (step.step < first_ + kWarmSteps) warm_ = std::max(warm_, step.seconds);
+  end_ = std::max(end_, step.seconds);
+}
+
+double StepClock::step_seconds(std::uint64_t steps) const {
+  if (steps <= kWarmSteps) return end_ / static_cast<double>(steps);
+  return (end_ - warm_) / static_cast<double>(steps - kWarmSteps);
+}
+
+train::JobOptions alone_job(train::JobOptions job) {
+  const auto cores = std::max(1U, std::thread::hardware_concurrency());
+  if (job.threads == 0) job.threads = std::max(1U, cores / (job.workers + job.servers));
+  job.workers = 1;
+  job.servers = 0;
+  return job;
+}
+
 Result<JobTime> time_job(const train::JobOptions& options) {
-  double warm = 0;
-  double end = 0;
-  const auto watch = [&](const train::StepReport& step) {
-    if (step.step <= kWarmSteps) warm = std::max(warm, step.seconds);
-    end = std::max(end, step.seconds);
-  };
-  auto report =
-      FERRY_TRY(train::run_job(options, watch, [] { return InterruptGuard::interrupted(); }));
-  return JobTime{(end - warm) / static_cast<double>(options.steps - kWarmSteps), std::move(report)};
+  StepClock clock;
+  auto report = FERRY_TRY(train::run_job(
+      options, [&clock](const train::StepReport& step) { clock.note(step); },
+      [] { return InterruptGuard::interrupted(); }));
+  return JobTime{clock.step_seconds(options.steps), std::move(report)};
+}
+
+std::uint64_t variable_bytes(const train::JobPlan& plan) {
+  std::uint64_t bytes = 0;
+  for (const auto id : plan.program.trained)
+    bytes += plan.program.graph.spec({id, 0}).bytes().value_or(0);
+  return bytes;
+}
+
+std::uint64_t least_memory_bytes(std::uint64_t variable_bytes, std::uint32_t workers) {
+  return (2 * std::uint64_t{workers} + 2) * variable_bytes;
 }
 
 Result<TrainPath> train_path_named(const std::string& name) {
