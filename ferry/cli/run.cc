@@ -11,7 +11,9 @@
 #include "ferry/cli/command_line.h"
 #include "ferry/cli/doctor_peer.h"
 #include "ferry/cli/report_json.h"
+#include "ferry/cli/sent_report.h"
 #include "ferry/cli/train.h"
+#include "ferry/cli/train_report.h"
 
 namespace ferry::cli {
 namespace {
@@ -21,6 +23,7 @@ struct RunFlags : TrainFlags {
   std::string task;
   std::string secret_file;
   double patience = 60;
+  std::vector<std::string> namespaces;  // HOST=NAME
 };
 
 std::string task_json(const train::TaskReport& report, double seconds, const train::JobOptions& job,
@@ -33,12 +36,8 @@ std::string task_json(const train::TaskReport& report, double seconds, const tra
                         {"steps", report.executor.steps},
                         {"seconds", seconds},
                         {"spin", spin_json(report.spin)},
-                        {"sent",
-                         {{"tensors", report.crossings.tensors},
-                          {"bytes", report.crossings.bytes},
-                          {"in_place", report.crossings.in_place},
-                          {"copies", report.crossings.copies},
-                          {"endpoint_bytes", report.crossings.endpoint_bytes}}}}
+                        {"sent", sent_json(report.crossings)},
+                        {"registration", registration_json(sent_by({report}))}}
              .dump(2) +
          "\n";
 }
@@ -47,6 +46,8 @@ Result<int> run_task_of(const RunFlags& flags) {
   const auto jobs = FERRY_TRY(jobs_of(flags));
   if (jobs.size() != 1)
     return fail(Code::kInvalidArgument, "one task runs over one transport, not {}", jobs.size());
+  if (flags.rounds > 1)
+    return fail(Code::kInvalidArgument, "one task is started for one round; --rounds is without");
   const auto& job = jobs.front();
   fmt::print("{} at {}: {}, {}, {}; waits up to {:.0f} s for the others\n", flags.task,
              job.places.count(flags.task) > 0 ? job.places.at(flags.task) : "?", job.model,
@@ -70,12 +71,27 @@ Result<int> run_task_of(const RunFlags& flags) {
   return 0;
 }
 
+Result<std::map<std::string, std::string>> namespaces_of(const RunFlags& flags) {
+  std::map<std::string, std::string> names;
+  for (const auto& text : flags.namespaces) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size() ||
+        text.find('/') != std::string::npos)
+      return fail(Code::kInvalidArgument, "--namespace {}: it is HOST=NAME", text);
+    names[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  if (!names.empty() && !flags.task.empty())
+    return fail(Code::kInvalidArgument, "--namespace is for all tasks together, without --task");
+  return names;
+}
+
 Result<int> run_cluster(RunFlags flags) {
   const auto cluster = FERRY_TRY(train::read_cluster(flags.cluster));
   auto& job = flags.job;
   job.places = cluster.places;
   job.workers = cluster.workers;
   job.servers = cluster.servers;
+  job.namespaces = FERRY_TRY(namespaces_of(flags));
   job.patience = Nanos(static_cast<std::int64_t>(flags.patience * 1e9));
   if (flags.task.empty()) return run_train(flags);
   const auto peer = FERRY_TRY(peer_options(flags.secret_file, flags.patience));
@@ -100,6 +116,9 @@ void add_run(CLI::App& app, int& exit_code) {
   command->add_option("--patience", flags->patience, "Seconds to wait for the other tasks")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--namespace", flags->namespaces,
+                      "HOST=NAME, again for each host; without --task: the tasks at this host of "
+                      "the file run in this network namespace, as root");
   add_job_options(*command, *flags);
   add_training_options(*command, *flags);
   command->footer(

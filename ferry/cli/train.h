@@ -13,14 +13,12 @@ struct TrainFlags : JobFlags {
   std::string html;
   bool no_test = false;
   double goal = 0;  // per cent of the test set; 0: none
+  int rounds = 0;   // of each transport; 0: as usual
 };
 // Those of a job that runs.
 void add_training_options(CLI::App& command, TrainFlags& flags);
 // Runs the jobs, with progress and a report; the exit status.
 Result<int> run_train(const TrainFlags& flags);
-
-// What of a job is not real (train::made_up), a line for each sentence.
-void print_made_up(const std::vector<std::string>& sentences, std::FILE* out);
 
 // The steps of one worker: one line that is written over on a terminal; elsewhere a line now and
 // then.
