@@ -45,8 +45,10 @@ done
 "$ferry" explain "${small[@]}" --dot >"$folder/plan.dot"
 head -n 1 "$folder/plan.dot" | grep -q digraph
 
-# Transports side by side give the same loss; ours copies nothing.
-"$ferry" train "${small[@]}" --steps 20 --transport ferry,grpc --json "$folder/train.json" >/dev/null
+# Transports side by side take turns and give the same loss; ours copies nothing. The middle of the
+# rounds is told, and what bounds a step.
+"$ferry" train "${small[@]}" --steps 20 --transport ferry,grpc --json "$folder/train.json" --html "$folder/train.html" >"$folder/train"
+grep -q "^ferry, auto is .*x as fast as grpc, tcp, median of 3 rounds" "$folder/train" || { echo "no median: $(cat "$folder/train")"; exit 1; }
 python3 - "$folder" <<'PY'
 import json, sys
 jobs = json.load(open(f"{sys.argv[1]}/train.json"))["jobs"]
@@ -54,11 +56,58 @@ assert [job["transport"] for job in jobs] == ["ferry", "grpc"], jobs
 assert jobs[0]["loss"] == jobs[1]["loss"], jobs
 assert jobs[0]["test_accuracy"] == jobs[1]["test_accuracy"] > 0.3, jobs
 assert jobs[0]["sent"]["copies"] == 0 and jobs[0]["sent"]["in_place"] > 0, jobs
+assert [[round["turn"] for round in job["rounds"]] for job in jobs] == [[0, 2, 4], [1, 3, 5]], jobs
+text, page = (open(f"{sys.argv[1]}/train{end}").read() for end in ("", ".html"))
+for job in jobs:
+    steps = [round["step_seconds"] for round in job["rounds"]]
+    told = job["step_seconds"]
+    assert told["low"] == min(steps) <= told["median"] == sorted(steps)[1] <= max(steps) == told["high"], job
+    assert job["seconds"] == sorted(round["seconds"] for round in job["rounds"])[1], job
+    bound = job["bound"]
+    assert bound["path"] == ("memory" if job["transport"] == "ferry" else "socket"), job
+    assert bound["computation_seconds"] > 0 and bound["carrying_seconds"] > 0 and bound["bytes"] > 0, job
+    assert bound["sentence"] in text and bound["sentence"] in page, (bound, text)
+ratio = json.load(open(f"{sys.argv[1]}/train.json"))["comparisons"][0]
+pairs = sorted(b["step_seconds"] / a["step_seconds"] for a, b in zip(*(job["rounds"] for job in jobs)))
+assert abs(ratio["times_as_fast"]["median"] / pairs[1] - 1) < 1e-9, (ratio, pairs)
+PY
+
+# Tensors sent from registered memory. Of 12 gradients a step, all but the first step's, which is traced; over
+# tcp the 12 variables too, from the first step on. With a copy before each send: none. gRPC registers nothing.
+"$ferry" train "${small[@]}" --steps 20 --provider tcp --transport ferry,ferry-copy,grpc --rounds 1 --no-test \
+  --json "$folder/copies.json" >"$folder/copies"
+grep -q "^ferry, tcp .* 97.5 %  *- " "$folder/copies" || { echo "not 97.5 % registered: $(cat "$folder/copies")"; exit 1; }
+grep -q "^grpc, tcp .* -  *-  *0$" "$folder/copies" || { echo "gRPC registers: $(cat "$folder/copies")"; exit 1; }
+grep -q "shm and tcp register nothing with hardware" "$folder/copies" || { echo "nobody says what it means: $(cat "$folder/copies")"; exit 1; }
+python3 - "$folder" <<'PY'
+import json, sys
+def told(name, job):
+    return json.load(open(f"{sys.argv[1]}/{name}.json"))["jobs"][job]["registration"]
+for name, job, provider, tensors, registered in (
+    ("train", 0, "shm", 240, 228), ("copies", 0, "tcp", 480, 468), ("copies", 1, "tcp", 480, 0)):
+    figures = told(name, job)
+    assert (figures["tensors"], figures["registered"]) == (tensors, registered), (name, job, figures)
+    assert figures["registered_share"] == registered / tensors, figures
+    assert figures["registering_share"] is None, figures
+    (only,) = figures["providers"]
+    assert (only["provider"], only["hardware"]) == (provider, False) and only["registrations"] > 0, figures
+    assert figures["transfer_seconds"] > 0, figures
+assert told("train", 1) is None and told("copies", 2) is None
+PY
+
+# A transport alone is run once, unless more is asked for; rounds that leave checkpoints would not be alike.
+"$ferry" train "${small[@]}" --steps 4 --no-test --json "$folder/once.json" >/dev/null
+"$ferry" train "${small[@]}" --steps 4 --no-test --rounds 2 --json "$folder/twice.json" >/dev/null
+python3 - "$folder" <<'PY'
+import json, sys
+for name, rounds in (("once", 1), ("twice", 2)):
+    (job,) = json.load(open(f"{sys.argv[1]}/{name}.json"))["jobs"]
+    assert len(job["rounds"]) == rounds and job["bound"] is None, job
 PY
 
 # Text, whose length differs from step to step, is learnt too.
 "$ferry" train --model lstm-text --workers 2 --ps 1 --batch 8 --optimizer adam --rate 0.003 --steps 40 \
-  --transport ferry,grpc --json "$folder/text.json" >"$folder/text"
+  --transport ferry,grpc --rounds 1 --json "$folder/text.json" >"$folder/text"
 grep -q "perplexity" "$folder/text" || { echo "no perplexity: $(cat "$folder/text")"; exit 1; }
 python3 - "$folder" <<'PY'
 import json, sys
@@ -71,7 +120,7 @@ PY
 # A model that PyTorch made, from a file.
 "$ferry" explain --model "$data/onnx/resnet.onnx" >"$folder/out"
 grep -q "blocks.0.bn1.weight" "$folder/out" || { echo "not the file's weights: $(cat "$folder/out")"; exit 1; }
-"$ferry" train --model "$data/onnx/lenet.onnx" --workers 2 --ps 1 --batch 16 --steps 100 --transport ferry,grpc \
+"$ferry" train --model "$data/onnx/lenet.onnx" --workers 2 --ps 1 --batch 16 --steps 100 --transport ferry,grpc --rounds 1 \
   --json "$folder/onnx.json" >"$folder/out"
 python3 - "$folder" <<'PY'
 import json, sys
@@ -146,7 +195,7 @@ for wrong in "--model lenet" "--model mlp-2048" "--model mlp --optimizer adam"; 
 done
 
 # What cannot be is said in a sentence, and nothing is done.
-for wrong in "--model nothing" "--workers 0" "--transport pigeon" "--optimizer none" "--resume" "--batch 0" "--batch 100000"; do
+for wrong in "--model nothing" "--workers 0" "--transport pigeon" "--optimizer none" "--resume" "--rounds 2 --checkpoints $folder/rounds" "--batch 0" "--batch 100000"; do
   status=0
   # shellcheck disable=SC2086
   "$ferry" train "${small[@]}" $wrong >/dev/null 2>"$folder/err" || status=$?
