@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 
+#include "ferry/base/stall.h"
 #include "ferry/transfer/buffer_pool_internal.h"
 #include "ferry/transfer/shared_layout_internal.h"
 #include "ferry/transfer/shared_tensor.h"
@@ -114,6 +115,7 @@ struct SharedReader::Core final : Arrival::Owner {
     auto from = words.payload(held.version);
     auto buffer = FERRY_TRY(pool.take(from.size()));
     auto bytes = buffer.bytes.first(from.size());
+    stall_for_tests(StallPoint::kCopyVersion);
     if (!from.empty()) std::memcpy(bytes.data(), from.data(), from.size());
     ++stats.tensors;
     ++stats.copies;

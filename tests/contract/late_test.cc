@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "tests/contract/mail_kit.h"
-#include "tests/contract/stall.h"
+#include "tests/stall.h"
 
 // Memory that its owner takes back while a peer, which had looked at its grant before, is just
 // about to copy: nothing is written to it afterwards, and nothing torn is called whole. See
@@ -11,7 +11,7 @@
 namespace ferry::contract {
 namespace {
 
-using fabric::StallPoint;
+using trial::Stall;
 
 constexpr std::size_t kLateBytes = kMiB;
 

@@ -2,10 +2,10 @@
 #include <cstring>
 
 #include "ferry/base/log_limit.h"
+#include "ferry/base/stall.h"
 #include "ferry/fabric/shm/alias_internal.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/lane_internal.h"
-#include "ferry/fabric/stall_internal.h"
 
 namespace ferry::fabric::shm {
 

@@ -1,9 +1,9 @@
 // Data path.
 #include <algorithm>
 
+#include "ferry/base/stall.h"
 #include "ferry/fabric/shm/across_internal.h"
 #include "ferry/fabric/shm/lane_internal.h"
-#include "ferry/fabric/stall_internal.h"
 
 // Reads from the peer's own memory, which nobody can map: through the ring, or by the kernel.
 // Writes to it always go through the ring: only the owner's process stores to memory of its own, so

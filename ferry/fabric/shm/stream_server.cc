@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ferry/base/stall.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/stream_internal.h"
 #include "ferry/fabric/shm/wire_internal.h"
-#include "ferry/fabric/stall_internal.h"
 
 namespace ferry::fabric::shm {
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "ferry/fabric/stall_internal.h"
+#include "ferry/base/stall.h"
 #include "ferry/fabric/tcp/protocol_internal.h"
 
 namespace ferry::fabric::tcp {
