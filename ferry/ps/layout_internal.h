@@ -69,17 +69,27 @@ static_assert(sizeof(Head) == kLine);
 struct Seat {
   struct Lease {
     std::uint64_t begin = 0;  // 0: none; else nonce << 48 | epoch + 1
-    std::uint64_t end = 0;    // the last epoch that it may have seen; all ones while it looks
+    std::uint64_t end = 0;    // the same of the last epoch that it may have seen; or looking_of()
   };
   Lease held;
   Lease copying;
   std::uint64_t unused[4] = {};
 
   static constexpr std::uint64_t kEpochMask = (std::uint64_t{1} << 48) - 1;
-  static constexpr std::uint64_t begin_of(std::uint16_t nonce, std::uint64_t epoch) {
+  static constexpr std::uint64_t word_of(std::uint16_t nonce, std::uint64_t epoch) {
     return std::uint64_t{nonce} << 48 | ((epoch + 1) & kEpochMask);
   }
-  static constexpr std::uint64_t epoch_of(std::uint64_t begin) { return (begin & kEpochMask) - 1; }
+  static constexpr std::uint64_t epoch_of(std::uint64_t word) { return (word & kEpochMask) - 1; }
+  // The end of a lease whose worker has not seen all yet.
+  static constexpr std::uint64_t looking_of(std::uint16_t nonce) {
+    return std::uint64_t{nonce} << 48 | kEpochMask;
+  }
+  // Whether `end` bounds the lease: not while its worker looks, and not if it is the end of a
+  // worker that had the seat before, was given up and lives on.
+  static constexpr bool bounds(std::uint64_t end, std::uint64_t begin) {
+    const auto difference = end ^ begin;
+    return (difference & ~kEpochMask) == 0 && (end & kEpochMask) != kEpochMask;
+  }
 };
 static_assert(sizeof(Seat) == kLine);
 

@@ -65,7 +65,7 @@ bool Part::in_use(const Block& block, std::uint32_t plane) const {
       const auto begin = load_word(seat, at, __ATOMIC_SEQ_CST);
       if (begin == 0) continue;
       const auto end = load_word(seat, at + offsetof(Seat::Lease, end), __ATOMIC_SEQ_CST);
-      const bool after = end != ~std::uint64_t{0} && block.born[plane] > end;
+      const bool after = Seat::bounds(end, begin) && block.born[plane] > Seat::epoch_of(end);
       const bool before = !newest && block.died[plane] <= Seat::epoch_of(begin);
       if (!before && !after) return true;
     }

@@ -27,8 +27,8 @@ TEST(PartTest, TheDeadAreTakenOffTheirSeats) {
   const auto* bytes = reinterpret_cast<const std::byte*>(ones.data());
   part->assign(0, bytes);
   auto* seat = part->seats().data() + sizeof(Seat) + offsetof(Seat, copying);
-  word_at(seat, offsetof(Seat::Lease, end)).store(~std::uint64_t{0});
-  word_at(seat).store(Seat::begin_of(1, load_word(part->table().data())));
+  word_at(seat, offsetof(Seat::Lease, end)).store(Seat::looking_of(1));
+  word_at(seat).store(Seat::word_of(1, load_word(part->table().data())));
   int looks = 0;
   part->while_blocked([&] {
     if (++looks == 2) part->clear_seat(1);

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "ferry/base/stall.h"
 #include "ferry/ps/worker_core_internal.h"
 
 // Weights: in place, copied, or read.
@@ -84,8 +85,8 @@ std::byte* WorkerCore::seat(const PartLink& part, std::size_t which) const {
 
 Pulled::Lease WorkerCore::take_lease(const PartLink& part, std::size_t which,
                                      std::uint64_t epoch) const {
-  const Pulled::Lease lease{.seat = seat(part, which), .begin = Seat::begin_of(part.nonce, epoch)};
-  word_at(lease.seat, kEnd).store(~std::uint64_t{0}, std::memory_order_relaxed);
+  const Pulled::Lease lease{.seat = seat(part, which), .begin = Seat::word_of(part.nonce, epoch)};
+  word_at(lease.seat, kEnd).store(Seat::looking_of(part.nonce), std::memory_order_relaxed);
   word_at(lease.seat).store(lease.begin);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   return lease;
@@ -145,7 +146,10 @@ Result<bool> WorkerCore::lease(PartLink& part, Pulled& pulled) const {
                          {data, bytes},
                          Head::version_of(current)});
     }
-    word_at(lease.seat, kEnd).store(epoch);
+    stall_for_tests(StallPoint::kEndLookAtLease);
+    // Not by a store: another worker may have the seat by now.
+    auto looking = Seat::looking_of(part.nonce);
+    word_at(lease.seat, kEnd).compare_exchange_strong(looking, lease.begin);
     if (good && load_word(part.mapped) == epoch) {
       if (leaves_room(part, epoch)) {
         part.leased = true;
@@ -180,6 +184,7 @@ Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) co
     there = look(part, block, current) && current != 0;
     if (!there) break;
     const auto at = block * part.layout.block_bytes;
+    stall_for_tests(StallPoint::kCopyBlock);
     std::memcpy(out.data() + at, part.mapped + part.layout.plane(Head::plane_of(current)) + at,
                 part.layout.bytes_of(block));
   }
@@ -339,6 +344,7 @@ Result<bool> WorkerCore::copy_rows(const PartLink& part, std::span<const RowAt> 
     const auto block = static_cast<std::uint32_t>(row.offset / part.layout.block_bytes);
     there = look(part, block, current) && current != 0;
     if (!there) break;
+    stall_for_tests(StallPoint::kCopyBlock);
     std::memcpy(row.out.data(),
                 part.mapped + part.layout.plane(Head::plane_of(current)) + row.offset,
                 row.out.size());

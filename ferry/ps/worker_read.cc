@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ferry/base/stall.h"
 #include "ferry/ps/worker_core_internal.h"
 
 // Paths that map nothing: head, wait, payload, wait, head.
@@ -56,6 +57,7 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
                         out.subspan(at, part.layout.bytes_of(block)),
                         {part.table, part.layout.plane(plane) + at}});
     }
+    stall_for_tests(StallPoint::kReadBlocks);
     FERRY_TRY(await(server, channel.copy(copies, {.deadline = deadline}), deadline));
     FERRY_TRY(await(server, heads(after), deadline));
     std::erase_if(left, [&](auto block) { return same_stamp(before[block], after[block]); });
@@ -96,6 +98,7 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
                         rows[row].out,
                         {part.table, part.layout.plane(plane) + rows[row].offset}});
     }
+    stall_for_tests(StallPoint::kReadBlocks);
     FERRY_TRY(await(server, channel.copy(copies, {.deadline = deadline}), deadline));
     FERRY_TRY(read_heads(after));
     std::erase_if(left, [&](auto row) { return same_stamp(before[row], after[row]); });

@@ -270,6 +270,7 @@ int play(const std::string& name, const std::vector<std::string>& arguments) {
   if (name == "serve") return serve(arguments);
   if (name == "count") return count_for_ever(arguments);
   if (name == "schedule") return schedule(arguments);
+  if (name == "pull-late") return pull_late(arguments);
   std::fprintf(stderr, "no role %s\n", name.c_str());
   return 2;
 }

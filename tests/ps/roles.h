@@ -9,6 +9,9 @@ namespace ferry::ps::testing {
 // Exit status of a server whose job did not end well: this, and the error's code.
 inline constexpr int kServerEnded = 64;
 
+// See late_test.cc.
+int pull_late(const std::vector<std::string>& words);
+
 // A scheduler that keeps its state, as a process. It says where it is in the file `endpoint` of the
 // folder.
 struct Scheduling {
