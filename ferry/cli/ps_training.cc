@@ -140,11 +140,13 @@ class Learner {
 
   Status exchange(std::span<const tensor::Tensor> gradients) {
     const auto in_time = BenchCrew::in_time();
+    std::vector<ps::Loan> loans;
     for (std::size_t each = 0; each < weights_.size(); ++each) {
       const auto& weight = weights_[each];
       const auto from = gradients[each].bytes();
       std::memcpy(weight.gradient.data(), from.data(), from.size());
-      FERRY_TRY(worker_.push(weight.parameter, weight.gradient.bytes(), in_time));
+      loans.push_back(
+          FERRY_TRY(worker_.lend_gradient(weight.parameter, weight.gradient.bytes(), in_time)));
     }
     FERRY_TRY(worker_.end_step(in_time));
     for (const auto& weight : weights_) {

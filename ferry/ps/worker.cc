@@ -49,8 +49,7 @@ Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadl
 }
 Status Worker::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline) {
   const auto turn = FERRY_TRY(core_->turn(deadline));
-  FERRY_TRY(core_->push(parameter, gradient, deadline));
-  return core_->wait_until_read(parameter, deadline);
+  return core_->push_own(parameter, gradient, deadline);
 }
 Result<Loan> Worker::lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
                                    Deadline deadline) {

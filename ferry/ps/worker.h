@@ -105,37 +105,44 @@ class Pulled {
 };
 
 // A gradient that servers may still be reading where it is. The memory is the program's again when
-// release() has said so, or when this object is gone. Move-only; must not outlive its worker, and
-// one thread uses both.
+// release() has said so, or when this object is gone; in kSync the step is ended before that.
+// Move-only; must not outlive its worker, and one thread uses both.
 class [[nodiscard]] Loan {
  public:
   Loan() = default;
   Loan(Loan&& other) noexcept
-      : core_(std::exchange(other.core_, nullptr)), parameter_(other.parameter_) {}
+      : core_(std::exchange(other.core_, nullptr)),
+        parameter_(other.parameter_),
+        step_(other.step_) {}
   Loan& operator=(Loan&& other) noexcept;
   // Waits for the end of the loan. A server that does not answer for long is logged: it may read
-  // what comes to lie there.
+  // what comes to lie there. So is, at once, a loan that goes before its step was ended (kSync).
   ~Loan();
 
-  // Waits until no server reads the memory any more. kDeadlineExceeded: the loan goes on.
+  // Waits until no server reads the memory any more, in kSync until the step is applied.
+  // kDeadlineExceeded: the loan goes on; and so it does with kFailedPrecondition, which says that
+  // end_step() comes first (kSync).
   Status release(Deadline deadline);
 
  private:
   friend class WorkerCore;
-  Loan(WorkerCore* core, Parameter parameter) : core_(core), parameter_(parameter) {}
+  Loan(WorkerCore* core, Parameter parameter, std::uint64_t step)
+      : core_(core), parameter_(parameter), step_(step) {}
   WorkerCore* core_ = nullptr;
   Parameter parameter_ = 0;
+  std::uint64_t step_ = 0;  // kSync
 };
 
 // One worker of a training job. One thread at a time, but for kAsync: there pull_to() and version()
 // may run on one thread while another one pushes (with two replicas they take turns). Every call
 // that waits has a deadline.
 //
-// Whose a gradient is: with kAsync and kBounded, push() and push_pull() return when it was read,
-// and the program may write the next one to the same memory; lend_gradient() returns earlier, with
-// a Loan. In step with others (kSync), a gradient is the library's until its step was applied,
-// which pull(), push_pull() and flush() say: the others may be late, and a step may be pushed anew.
-// After an error it is the library's until flush() has succeeded.
+// Whose a gradient is: when push() or push_pull() returns, the program may write the next one to
+// the same memory. With kAsync and kBounded, push() waits until it was read. In step with others
+// (kSync) nobody can wait for that before the step has ended, and a step may be pushed anew: there
+// push() copies the gradient, to memory that the worker keeps. lend_gradient() does neither, and
+// returns a Loan. After an error of push_pull(), lend_gradient() or, but for kSync, push(), the
+// gradient is the library's until flush() has succeeded.
 class Worker {
  public:
   // Joins the job; waits until all servers are there.
@@ -171,8 +178,9 @@ class Worker {
   // of the step is sent (kSync), the step cannot be ended: what follows is kFailedPrecondition, and
   // the worker has to leave() and be opened anew.
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
-  // The same without waiting for servers to have read it, for programs that have something else to
-  // do or to push meanwhile. kFailedPrecondition in kSync, where push() does not wait either.
+  // The same without a copy, and without waiting for servers to have read it, for programs that
+  // have something else to do or to push meanwhile. In kSync the loan ends when the step is
+  // applied.
   Result<Loan> lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
                              Deadline deadline);
   // Rows of the outermost dimension, in any order; of equal ones the sum counts.

@@ -71,6 +71,8 @@ struct TensorLink {
   std::uint64_t pushed_in = 0;                  // the last step in which it was pushed
   std::shared_ptr<std::vector<std::byte>> own;  // for pulls that are not in place
   fabric::Region landing;                       // where servers send what was asked to come back
+  Bytes copy;                                   // of a gradient in the program's own memory (kSync)
+  tensor::Tensor copy_in_place;                 // of one in memory from allocate(); servers read it
   std::optional<std::size_t> offered;  // the memory that gradients from elsewhere are copied to
   fabric::Region sum;                  // of this host
 };
@@ -103,6 +105,11 @@ struct Pushed {
   bool back = false;  // the new values are to be sent back
 };
 
+struct PushOptions {
+  bool back = false;    // the new values are to be sent back
+  bool copied = false;  // kSync: what is read later is a copy
+};
+
 class WorkerCore {
  public:
   static Result<std::unique_ptr<WorkerCore>> open(WorkerOptions options, Deadline deadline);
@@ -116,13 +123,16 @@ class WorkerCore {
   Result<TensorLink*> tensor(Parameter parameter);
   Result<std::uint64_t> version(Parameter parameter, Deadline deadline);
   Result<tensor::Tensor> allocate(const tensor::Spec& spec, Deadline deadline);
+  // The gradient stays where it is until it was read; see wait_until_read().
   Status push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
-              bool back = false);
+              const PushOptions& options = {});
+  // The gradient's memory is the program's again when it returns, also after a failure (kSync).
+  Status push_own(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline);
   Result<Loan> lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
                              Deadline deadline);
-  // Waits until servers have read the gradient that was pushed last. At once in kSync: there the
-  // step says so.
-  Status wait_until_read(Parameter parameter, Deadline deadline);
+  // Waits until servers have read the gradient that was pushed last; in kSync until its step, which
+  // was ended, is applied.
+  Status wait_until_read(Parameter parameter, std::uint64_t step, Deadline deadline);
   Status push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                    std::span<const std::byte> values, Deadline deadline);
   Status end_step(Deadline deadline);
@@ -229,6 +239,11 @@ class WorkerCore {
   Status whole(Deadline deadline) { return half_ == 0 ? Status() : look_after(deadline); }
   Status lost() const;
 
+  bool is_applied(std::uint64_t step) const;  // kSync
+  // Memory of the worker's for a copy of the gradient, which servers may still be reading.
+  Result<std::span<std::byte>> room_for_copy(Parameter parameter,
+                                             std::span<const std::byte> gradient,
+                                             Deadline deadline);
   Status check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient);
   Status begin_push(TensorLink& tensor, Deadline deadline);
   Status make_landing(TensorLink& tensor, Deadline deadline);

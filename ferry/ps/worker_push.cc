@@ -32,30 +32,7 @@ bool finite(tensor::ElementType type, std::span<const std::byte> bytes) {
   }
 }
 
-constexpr std::chrono::seconds kLoanEnds{10};
-
 }  // namespace
-
-Loan& Loan::operator=(Loan&& other) noexcept {
-  if (this == &other) return *this;
-  Loan ended(std::move(*this));
-  core_ = std::exchange(other.core_, nullptr);
-  parameter_ = other.parameter_;
-  return *this;
-}
-
-Loan::~Loan() {
-  const auto ended = release(Deadline::after(kLoanEnds));
-  if (!ended) logger().error("a lent gradient was not given back: {}", ended.error().to_string());
-}
-
-Status Loan::release(Deadline deadline) {
-  if (core_ == nullptr) return {};
-  const auto turn = FERRY_TRY(core_->turn(deadline));
-  auto read = core_->wait_until_read(parameter_, deadline);
-  if (read || read.error().code() != Code::kDeadlineExceeded) core_ = nullptr;
-  return read;
-}
 
 Status WorkerCore::check_gradient(const TensorLink& tensor, std::span<const std::byte> gradient) {
   if (options_.not_finite == NotFinite::kIgnore) return {};
@@ -94,42 +71,27 @@ Status WorkerCore::begin_push(TensorLink& tensor, Deadline deadline) {
 }
 
 Status WorkerCore::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline,
-                        bool back) {
+                        const PushOptions& options) {
   auto& to = *FERRY_TRY(tensor(parameter));
   if (gradient.size() != to.bytes)
     return fail(Code::kInvalidArgument, "'{}' is {}, which has {} bytes; the gradient has {}",
                 to.info.name, to.info.spec.to_string(), to.bytes, gradient.size());
   FERRY_TRY(check_gradient(to, gradient));
+  const bool copied = sync() && options.copied;
+  const auto room =
+      copied ? FERRY_TRY(room_for_copy(parameter, gradient, deadline)) : std::span<std::byte>();
   FERRY_TRY(begin_push(to, deadline));
+  if (copied && !gradient.empty()) {
+    std::memcpy(room.data(), gradient.data(), gradient.size());
+    gradient = room;
+  }
   if (merges()) FERRY_TRY(hold_back(to, gradient, deadline));
   ++stats_.pushes;
   if (sync())
     pushed_.push_back(
-        {.parameter = parameter, .gradient = gradient, .rows = nullptr, .back = back});
+        {.parameter = parameter, .gradient = gradient, .rows = nullptr, .back = options.back});
   if (merges()) return {};
-  return post_dense(parameter, Operation::kPush, gradient, back, deadline);
-}
-
-Result<Loan> WorkerCore::lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
-                                       Deadline deadline) {
-  if (sync())
-    return fail(Code::kFailedPrecondition,
-                "a gradient of a job in step is lent until its step was applied; push() it");
-  FERRY_TRY(push(parameter, gradient, deadline));
-  return Loan(this, parameter);
-}
-
-// A ring that was made anew for another server has fewer entries than the last push's number.
-Status WorkerCore::wait_until_read(Parameter parameter, Deadline deadline) {
-  if (sync()) return {};
-  const auto& pushed = tensors_[parameter];
-  const auto read = [&pushed] {
-    return std::all_of(pushed.parts.begin(), pushed.parts.end(), [](const PartLink& part) {
-      const auto& link = *part.link;
-      return link.gone || link.landed() >= std::min(part.last_entry, link.posted);
-    });
-  };
-  return wait_for(read, deadline, "servers to read what was pushed");
+  return post_dense(parameter, Operation::kPush, gradient, options.back, deadline);
 }
 
 Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
@@ -363,8 +325,8 @@ Status WorkerCore::end_step(Deadline deadline) {
 
 Status WorkerCore::flush(Deadline deadline) {
   const auto applied = [this] {
-    return everywhere_in(step_, [this](const ShardLink& link) {
-      return sync() ? link.clock() >= step_ : link.landed() >= link.posted;
+    return sync() ? is_applied(step_) : everywhere_in(step_, [](const ShardLink& link) {
+      return link.landed() >= link.posted;
     });
   };
   return wait_for(applied, deadline, "what was pushed to be applied");
@@ -404,7 +366,7 @@ Result<Pulled> WorkerCore::push_pull(Parameter parameter, std::span<const std::b
                                 [](const PartLink& part) { return part.mapped == nullptr; });
   if (back && !to.landing) FERRY_TRY(make_landing(to, deadline));
   const auto view = view_;
-  FERRY_TRY(push(parameter, gradient, deadline, back));
+  FERRY_TRY(push(parameter, gradient, deadline, {.back = back}));
   const bool asked = back && !merges();
   FERRY_TRY(end_step(deadline));
   if (!sync()) FERRY_TRY(flush(deadline));

@@ -36,8 +36,9 @@ class Loans : public ::testing::TestWithParam<std::tuple<const char*, Consistenc
 };
 INSTANTIATE_TEST_SUITE_P(Providers, Loans,
                          ::testing::Combine(::testing::Values("shm", "tcp"),
-                                            ::testing::Values(Consistency::kAsync,
-                                                              Consistency::kBounded)));
+                                            ::testing::Values(Consistency::kSync,
+                                                              Consistency::kBounded,
+                                                              Consistency::kAsync)));
 
 TEST_P(Loans, AGradientMayBeRewrittenWhenPushReturns) {
   for (const bool in_place : {true, false}) {
@@ -52,6 +53,7 @@ TEST_P(Loans, AGradientMayBeRewrittenWhenPushReturns) {
     must(worker.push(w, std::as_bytes(gradient), soon()));
     std::fill(gradient.begin(), gradient.end(), 100.0F);
     reader.rewritten = true;
+    must(worker.end_step(soon()));
     must(worker.flush(soon()));
     EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), std::vector<float>(kCount, 1.0F))
         << (in_place ? "in place" : "from the program's memory");
@@ -74,6 +76,7 @@ TEST_P(Loans, WhatPushPullBringsHasItsOwnGradient) {
 }
 
 TEST_P(Loans, ALoanEndsWhenTheGradientWasRead) {
+  if (job().consistency == Consistency::kSync) GTEST_SKIP() << "it ends with its step";
   LateReader reader;
   Job job(provider(), this->job(), 1, [&](ServerOptions& server) { reader.add_to(server); });
   auto worker = job.worker();
@@ -92,13 +95,49 @@ TEST_P(Loans, ALoanEndsWhenTheGradientWasRead) {
   EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), std::vector<float>(kCount, 1.0F));
 }
 
-TEST(LoansInStep, AreThoseOfTheStep) {
-  Job job("shm", {});
-  auto worker = job.worker();
+// Nobody reads a gradient before the other worker has ended the step.
+TEST(LoansInStep, EndWhenTheStepIsApplied) {
+  Job job("shm", {.workers = 2});
+  auto other = job.worker(1);
+  auto worker = job.worker(0);
   const auto w = must(worker.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()));
-  const std::vector<float> ones(kCount, 1);
-  EXPECT_EQ(code_of(worker.lend_gradient(w, raw(ones), soon())), Code::kFailedPrecondition);
-  must(worker.push_pull(w, raw(ones), soon()));
+  const auto place = must(worker.allocate(f32({kCount}), soon()));
+  const auto gradient = place.elements<float>();
+  for (int step = 1; step <= 3; ++step) {
+    std::fill(gradient.begin(), gradient.end(), 1.0F);
+    auto loan = must(worker.lend_gradient(w, place.bytes(), soon()));
+    EXPECT_EQ(code_of(loan.release(soon())), Code::kFailedPrecondition);
+    must(worker.end_step(soon()));
+    EXPECT_EQ(code_of(loan.release(Deadline::after(20ms))), Code::kDeadlineExceeded);
+    must(other.end_step(soon()));
+    must(loan.release(soon()));
+    std::fill(gradient.begin(), gradient.end(), 100.0F);
+    EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount),
+              std::vector<float>(kCount, static_cast<float>(step)));
+  }
+  EXPECT_EQ(worker.stats().pushed_in_place, 3U);
+}
+
+// push() returns before the other worker ends the step, and the copy is not that of another step.
+TEST(LoansInStep, AreNotNeededForMemoryThatIsUsedAgain) {
+  Job job("shm", {.workers = 2});
+  auto other = job.worker(1);
+  auto worker = job.worker(0);
+  const auto w = must(worker.init("w", f32({kCount}), {}, {UpdateKind::kSum}, soon()));
+  const auto place = must(worker.allocate(f32({kCount}), soon()));
+  const auto gradient = place.elements<float>();
+  float sum = 0;
+  for (int step = 1; step <= 10; ++step) {
+    std::fill(gradient.begin(), gradient.end(), static_cast<float>(step));
+    must(worker.push(w, place.bytes(), soon()));
+    std::fill(gradient.begin(), gradient.end(), 100.0F);
+    must(worker.end_step(soon()));
+    std::fill(gradient.begin(), gradient.end(), 200.0F);
+    must(other.end_step(soon()));
+    sum += static_cast<float>(step);
+    EXPECT_EQ(floats(must(worker.pull(w, soon())), kCount), std::vector<float>(kCount, sum));
+  }
+  EXPECT_EQ(worker.stats().pushed_in_place, 10U);
 }
 
 }  // namespace

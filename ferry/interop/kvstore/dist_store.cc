@@ -48,10 +48,7 @@ class DistBackend final : public KVBackend {
   Status push(std::size_t key, std::span<const tensor::Tensor> values, Deadline deadline) override {
     auto& to = keys_[key];
     FERRY_TRY(stage(to, values, deadline));
-    if (sync())
-      FERRY_TRY(worker_.push(to.parameter, to.staged.bytes(), deadline));
-    else
-      to.loan = FERRY_TRY(worker_.lend_gradient(to.parameter, to.staged.bytes(), deadline));
+    to.loan = FERRY_TRY(worker_.lend_gradient(to.parameter, to.staged.bytes(), deadline));
     to.in_use = sync();
     open_ = true;
     return {};
@@ -101,8 +98,8 @@ class DistBackend final : public KVBackend {
     tensor::Spec spec;
     ps::Parameter parameter = 0;
     tensor::Tensor staged{};  // what is pushed; servers of this host read it where it is
-    ps::Loan loan{};          // of `staged`, where workers are not in step
-    bool in_use = false;      // by servers, where workers are
+    ps::Loan loan{};          // of `staged`
+    bool in_use = false;      // in a step that is not known to be applied
   };
 
   bool sync() const { return worker_.job().consistency == ps::Consistency::kSync; }
@@ -142,12 +139,12 @@ class DistBackend final : public KVBackend {
     if (!sync() && !optimizer_)
       return fail(Code::kFailedPrecondition,
                   "a push to key '{}' of a dist_async store: set_optimizer() first", key.name);
-    FERRY_TRY(key.loan.release(deadline));
     if (key.in_use) {
       FERRY_TRY(settle(deadline));
       FERRY_TRY(worker_.flush(deadline));
       release_all();
     }
+    FERRY_TRY(key.loan.release(deadline));
     if (key.staged.bytes().empty()) key.staged = FERRY_TRY(worker_.allocate(key.spec, deadline));
     const auto to = key.staged.elements<float>();
     if (values.size() == 1)
