@@ -71,9 +71,10 @@ void Control::ready_on_loop(std::uint64_t cookie, std::uint32_t events) {
 // The end of a process of this host; or of a session that ended while somebody sent to it.
 void Control::not_a_session_on_loop(int fd) {
   auto pid = processes_->ended_on_loop(fd);
-  if (pid == 0) return loop_->unwatch(fd);
+  if (!pid) return loop_->unwatch(fd);
+  if (*pid == 0) return;
   for (auto& [session_fd, session] : by_fd_)
-    if (session->identity().pid == pid && processes_->is_near(session->identity()))
+    if (session->identity().pid == *pid && processes_->is_near(session->identity()))
       session->process_ended_on_loop();
 }
 

@@ -75,6 +75,7 @@ void heavy_fence() {
 struct Loop::Watch {
   Source* source;
   std::uint64_t cookie;
+  std::uint32_t number;  // of this watch: a later one of the same descriptor has another
 };
 
 Result<std::unique_ptr<Loop>> Loop::open(std::string name, Nanos spin, bool watches) {
@@ -138,15 +139,20 @@ Status Loop::watch(int fd, std::uint32_t epoll_events, Source* source, std::uint
   auto index = static_cast<std::size_t>(fd);
   if (watches_.size() <= index) watches_.resize(index + 1);
   bool known = watches_[index] != nullptr;
-  watches_[index] = std::make_unique<Watch>(Watch{source, cookie});
+  // Events of before a change are as good as those after it.
+  const auto number = known ? watches_[index]->number : ++last_watch_;
+  watches_[index] = std::make_unique<Watch>(Watch{source, cookie, number});
   epoll_event event{};
   event.events = epoll_events;
-  event.data.u64 = index;
+  event.data.u64 = std::uint64_t{number} << 32 | index;
   int how = known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
   if (epoll_ctl(epoll_.get(), how, fd, &event) == 0) return {};
   // A descriptor that was closed and opened again under the same number is new to epoll.
-  if (known && errno == ENOENT && epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0)
-    return {};
+  if (known && errno == ENOENT) {
+    watches_[index]->number = ++last_watch_;
+    event.data.u64 = std::uint64_t{last_watch_} << 32 | index;
+    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  }
   int error = errno;
   watches_[index].reset();
   return fail_errno(error, "watching descriptor {} in {}", fd, name_);
@@ -390,10 +396,15 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
     [[maybe_unused]] auto got = ::read(event_.get(), &drained, sizeof drained);
     return;
   }
-  Watch found{nullptr, 0};
+  // Another thread, or an event before this one, may have closed the descriptor, and watched a new
+  // one that has its number.
+  const auto index = which & 0xffff'ffffU;
+  Watch found{nullptr, 0, 0};
   {
     LockGuard<Mutex> guard(watch_lock_);
-    if (which < watches_.size() && watches_[which] != nullptr) found = *watches_[which];
+    if (index < watches_.size() && watches_[index] != nullptr &&
+        watches_[index]->number == which >> 32)
+      found = *watches_[index];
   }
   if (found.source != nullptr) found.source->ready_on_loop(found.cookie, events);
 }

@@ -186,6 +186,7 @@ class Loop {
   std::atomic<std::int64_t> last_tick_seen_{0};
   Mutex watch_lock_;
   std::vector<std::unique_ptr<Watch>> watches_ FERRY_GUARDED_BY(watch_lock_);  // by fd
+  std::uint32_t last_watch_ FERRY_GUARDED_BY(watch_lock_) = 0;
   std::atomic<std::uint32_t> epoll_sleepers_{0};  // inside epoll_wait: a user thread, a guest
   std::atomic<bool> sleeper_taken_{false};
   std::atomic<std::uint32_t> guests_{0};  // that sleep elsewhere, on descriptor()

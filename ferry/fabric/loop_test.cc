@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -131,6 +132,51 @@ TEST_F(LoopTest, TicksComeWhileSomethingIsPending) {
   auto deadline = Deadline::after(kLong);
   while (source_.ticks_.load() < 3 && !deadline.expired()) std::this_thread::yield();
   EXPECT_GE(source_.ticks_.load(), 3);
+}
+
+// Two descriptors that are ready together. Whichever is told first closes the other one, and
+// watches a new one under the same number, with which nothing is ready.
+class Replacer : public Loop::Source {
+ public:
+  explicit Replacer(Loop& loop) : loop_(loop) {
+    for (auto& end : ends_) {
+      end = Fd(::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+      EXPECT_TRUE(loop_.watch(end.get(), EPOLLIN, this, 0));
+    }
+  }
+  int progress_on_loop() override { return 0; }
+  void ready_on_loop(std::uint64_t cookie, std::uint32_t) override {
+    if (cookie == kNew) stale_ = true;
+    if (replaced_.exchange(true)) return;
+    for (auto& end : ends_) {
+      const int number = end.get();
+      loop_.unwatch(number);
+      const Fd quiet(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      EXPECT_EQ(::dup3(quiet.get(), number, O_CLOEXEC), number);
+      EXPECT_TRUE(loop_.watch(number, EPOLLIN, this, kNew));
+    }
+  }
+
+  std::atomic<bool> replaced_{false};
+  std::atomic<bool> stale_{false};
+
+ private:
+  static constexpr std::uint64_t kNew = 1;
+  Loop& loop_;
+  Fd ends_[2];
+};
+
+// An event used to be known by the number of its descriptor alone.
+TEST_F(LoopTest, AnEventIsNotTakenForOneOfANewDescriptorWithTheSameNumber) {
+  std::unique_ptr<Replacer> replacer;
+  loop_->with_token([&] { replacer = std::make_unique<Replacer>(*loop_); });
+  loop_->add(replacer.get());
+  auto limit = Deadline::after(kLong);
+  while (!replacer->replaced_ && !limit.expired()) loop_->take_in();
+  EXPECT_TRUE(replacer->replaced_);
+  loop_->with_token([] {});
+  EXPECT_FALSE(replacer->stale_);
+  loop_->remove(replacer.get());
 }
 
 // Whoever finds ready what it waits for makes no progress for others: the poller must.

@@ -1,3 +1,4 @@
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -38,11 +39,13 @@ void ProcessWatch::remove_on_loop(const PeerIdentity& peer) {
   processes_.erase(found);
 }
 
-std::int32_t ProcessWatch::ended_on_loop(int fd) {
+std::optional<std::int32_t> ProcessWatch::ended_on_loop(int fd) {
   auto found = std::find_if(processes_.begin(), processes_.end(), [fd](const auto& each) {
     return each.second.pidfd && each.second.pidfd.get() == fd;
   });
-  if (found == processes_.end()) return 0;
+  if (found == processes_.end()) return std::nullopt;
+  pollfd ended{fd, POLLIN, 0};
+  if (::poll(&ended, 1, 0) != 1) return 0;
   loop_.unwatch(fd);
   found->second.pidfd.reset();
   return found->first;

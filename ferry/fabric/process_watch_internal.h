@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "ferry/base/fd.h"
 #include "ferry/fabric/loop_internal.h"
@@ -25,9 +26,9 @@ class ProcessWatch {
   void remove_on_loop(const PeerIdentity& peer);
   // Whether the peer's process is one of this host that has a number here.
   bool is_near(const PeerIdentity& peer) const;
-  // The process that has ended if the descriptor is one of a process, which is no longer watched;
-  // else 0.
-  std::int32_t ended_on_loop(int fd);
+  // Nothing if the descriptor is none of a process. The number of the process if it has ended: it
+  // is no longer watched. 0 if it lives: the event was meant for an older descriptor.
+  std::optional<std::int32_t> ended_on_loop(int fd);
 
  private:
   struct Process {
