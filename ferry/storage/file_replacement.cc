@@ -35,12 +35,14 @@ bool is_draft(std::string_view name, std::string_view stem) {
   return digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// A writer has its file locked until its end, also when it is killed.
-bool is_left_behind(int folder, const char* name) {
+// A writer has its file locked until its end, also when it is killed. The file stays locked here
+// until it is removed: a writer that has just made it, and has yet to lock it, then makes another.
+void remove_if_left_behind(int folder, const char* name) {
   const Fd file(openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat found {};
-  return file && fstat(file.get(), &found) == 0 && S_ISREG(found.st_mode) &&
-         found.st_uid == geteuid() && flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  if (file && fstat(file.get(), &found) == 0 && S_ISREG(found.st_mode) &&
+      found.st_uid == geteuid() && flock(file.get(), LOCK_EX | LOCK_NB) == 0)
+    (void)unlinkat(folder, name, 0);
 }
 
 void remove_left_behind(int folder, std::string_view stem) {
@@ -49,8 +51,7 @@ void remove_left_behind(int folder, std::string_view stem) {
   if (all == nullptr) return;
   (void)again.release();  // the folder's stream closes it
   for (const auto* entry = readdir(all.get()); entry != nullptr; entry = readdir(all.get()))
-    if (is_draft(entry->d_name, stem) && is_left_behind(folder, entry->d_name))
-      (void)unlinkat(folder, entry->d_name, 0);
+    if (is_draft(entry->d_name, stem)) remove_if_left_behind(folder, entry->d_name);
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "ferry/storage/checkpoint.h"
@@ -98,6 +100,23 @@ TEST_F(FileReplacements, LeaveOthersWhoStillWriteAlone) {
   ASSERT_TRUE(slow->finish());
   EXPECT_EQ(text_of(at("x")), "slow");
   EXPECT_EQ(names(), std::vector<std::string>{"x"});
+}
+
+// A writer used to let go of a file that it took for one left behind before it removed it: by then,
+// another writer could have locked the file as its own.
+TEST_F(FileReplacements, OfOnePathByManyAtOnceAllSucceed) {
+  constexpr int kWriters = 8;
+  constexpr int kSaves = 200;
+  std::atomic<int> failures{0};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < kWriters; ++i)
+    writers.emplace_back([&] {
+      for (int save = 0; save < kSaves; ++save)
+        if (!replace(at("x"), "text")) ++failures;
+    });
+  for (auto& writer : writers) writer.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(text_of(at("x")), "text");
 }
 
 TEST_F(FileReplacements, OfLongNamesAreMade) {
