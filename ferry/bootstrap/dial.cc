@@ -1,6 +1,7 @@
 #include "ferry/bootstrap/dial.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "ferry/bootstrap/socket.h"
@@ -50,12 +51,16 @@ Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, const Hello
                      Deadline deadline) {
   Nanos pause = kShortestPause;
   Nanos time = kFirstTry;
+  std::optional<Error> refusal;  // the last one: it says more than that the time is over
   for (int tries = 1;; ++tries) {
     auto made = dial_once(endpoint, secret, mine, std::min(deadline, Deadline::after(time)));
     if (made.result) return std::move(made.result);
     const auto rest = with_jitter(pause);
+    const auto code = made.result.error().code();
+    if (code == Code::kUnavailable) refusal = made.result.error();
     if (!made.may_try_again || deadline.left() <= rest) {
-      const auto& error = made.result.error();
+      const auto& error =
+          code == Code::kDeadlineExceeded && refusal ? *refusal : made.result.error();
       if (tries == 1) return tl::unexpected<Error>(error);
       return tl::unexpected<Error>(Error(error.code(),
                                          fmt::format("{} (tried {} times)", error.message(), tries),
