@@ -110,10 +110,11 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                                                       std::uint32_t lane, Deadline deadline);
   Result<std::pair<Provider*, std::string>> choose(
       const Session& session, const std::map<std::string, std::string>& failed) const;
-  // Takes the grant away; `quiet` is called once no access can still be running, and the record
-  // lives until then.
-  Status revoke_grant(std::uint64_t key, const std::shared_ptr<RegionRecord>& record,
-                      std::function<void()> quiet);
+  // Takes the grant away, whose key the caller has taken out of the record and counted; `quiet` is
+  // called once no access can still be running, and the record lives until then.
+  void revoke_grant(std::uint64_t key, const std::shared_ptr<RegionRecord>& record,
+                    std::function<void()> quiet);
+  void count_revoking(RegionRecord& record, std::size_t grants) FERRY_REQUIRES(record.lock);
   void revoke_all(const std::shared_ptr<RegionRecord>& record);
   void mender() FERRY_NO_THREAD_SAFETY_ANALYSIS;
 

@@ -123,8 +123,9 @@ void DeviceCore::revoke_all(const std::shared_ptr<RegionRecord>& record) {
   {
     LockGuard<Mutex> guard(record->lock);
     keys.swap(record->grants);
+    count_revoking(*record, keys.size());
   }
-  for (auto key : keys) (void)revoke_grant(key, record, nullptr);
+  for (auto key : keys) revoke_grant(key, record, nullptr);
 }
 
 Status DeviceCore::close_region(const std::shared_ptr<RegionRecord>& record, Deadline deadline) {
@@ -173,19 +174,24 @@ Result<RemoteRegion> DeviceCore::grant(const Region& region, Rights rights, std:
   return RemoteRegion{made.key, made.address, made.length, made.epoch, made.rights};
 }
 
-Status DeviceCore::revoke_grant(std::uint64_t key, const std::shared_ptr<RegionRecord>& record,
-                                std::function<void()> quiet) {
+// Whoever takes a key out of the record counts it here before letting go of the record's lock: so a
+// region that has neither keys nor revocations has no grant that stands.
+void DeviceCore::count_revoking(RegionRecord& record, std::size_t grants) {
+  if (grants == 0) return;
+  if (record.revoking == 0) retired_bytes.fetch_add(record.bytes.size());
+  record.revoking += grants;
+}
+
+void DeviceCore::revoke_grant(std::uint64_t key, const std::shared_ptr<RegionRecord>& record,
+                              std::function<void()> quiet) {
   auto grant = grants->find(key);
-  FERRY_TRY(grants->remove(key));
+  const auto removed = grants->remove(key);
+  FERRY_ASSERT(removed.has_value(), "who takes a key out of the record removes its grant");
   {
     LockGuard<Mutex> guard(lock_);
     granted_.erase(key);
   }
   auto bytes = record->bytes.size();
-  {
-    LockGuard<Mutex> guard(record->lock);
-    if (record->revoking++ == 0) retired_bytes.fetch_add(bytes);
-  }
   struct Countdown {
     std::atomic<std::size_t> left;
     std::shared_ptr<RegionRecord> record;
@@ -198,15 +204,18 @@ Status DeviceCore::revoke_grant(std::uint64_t key, const std::shared_ptr<RegionR
   auto one_less = [this, countdown, bytes] {
     if (countdown->left.fetch_sub(1) != 1) return;
     auto kept = std::move(countdown->record);
+    {
+      LockGuard<Mutex> guard(kept->lock);
+      if (--kept->revoking == 0) {
+        retired_bytes.fetch_sub(bytes);
+        kept->quiet.notify_all();
+      }
+    }
+    // Last: whoever is told may close the region at once, without a wait.
     if (countdown->quiet) countdown->quiet();
-    LockGuard<Mutex> guard(kept->lock);
-    if (--kept->revoking != 0) return;
-    retired_bytes.fetch_sub(bytes);
-    kept->quiet.notify_all();
   };
   for (auto& provider : providers) provider->revoke(grant, one_less);
   one_less();
-  return {};
 }
 
 Status DeviceCore::revoke(const RemoteRegion& remote, Deadline deadline) {
@@ -216,15 +225,17 @@ Status DeviceCore::revoke(const RemoteRegion& remote, Deadline deadline) {
     auto found = granted_.find(remote.key);
     if (found != granted_.end()) record = found->second.lock();
   }
-  if (record == nullptr)
+  bool taken = false;  // by this thread, and by no other that revokes or closes the region
+  if (record != nullptr) {
+    LockGuard<Mutex> guard(record->lock);
+    taken = std::erase(record->grants, remote.key) != 0;
+    count_revoking(*record, taken ? 1 : 0);
+  }
+  if (!taken)
     return fail(Code::kNotFound, "grant {:#x} is not one of this device, or was revoked",
                 remote.key);
-  {
-    LockGuard<Mutex> guard(record->lock);
-    std::erase(record->grants, remote.key);
-  }
   auto ended = std::make_shared<Ended>();
-  FERRY_TRY(revoke_grant(remote.key, record, [ended] { ended->tell(); }));
+  revoke_grant(remote.key, record, [ended] { ended->tell(); });
   if (ended->wait(deadline)) return {};
   return fail(Code::kDeadlineExceeded,
               "the grant is revoked, but a peer that may still touch the memory does not answer");
