@@ -45,6 +45,18 @@ constexpr int kFirstLooks = 128;  // some microseconds
 constexpr int kLooksAtOnce = 8;
 constexpr std::chrono::milliseconds kLookAgain(50);  // whether a silent peer speaks
 
+// A slow host always has time for one long try.
+MendQueue<Session>::Limits limits_of_mending(const Options& options) {
+  const auto scaled = [&](std::chrono::seconds span) {
+    return std::chrono::duration_cast<Nanos>(span * options.patience);
+  };
+  const auto longest = scaled(std::chrono::seconds(10));
+  return {.first_try = scaled(std::chrono::seconds(1)),
+          .longest_try = longest,
+          .pause = kLookAgain,
+          .total = std::max(options.give_up, longest)};
+}
+
 Status check(const Options& options) {
   FERRY_TRY(check_providers(options.provider));
   if (options.completion_queues < 1 || options.completion_queues > 64)
@@ -105,7 +117,8 @@ DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
     : options(std::move(given)),
       secret(std::move(key)),
       operations(options.operation_deadline),
-      book(options.max_names, options.max_look_ups) {}
+      book(options.max_names, options.max_look_ups),
+      mend_(limits_of_mending(options)) {}
 
 Result<std::shared_ptr<DeviceCore>> DeviceCore::open(Options options) {
   FERRY_TRY(check(options));
@@ -279,52 +292,48 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
   return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
 }
 
-void DeviceCore::mend(std::shared_ptr<Session> session, std::uint32_t lane) {
+void DeviceCore::mend(const std::shared_ptr<Session>& session, std::uint32_t lane) {
   LockGuard<Mutex> guard(mend_lock_);
   if (mend_stop_) return;
-  mend_.emplace_back(std::move(session), lane);
+  mend_.add(session, lane);
   if (!mender_.joinable()) mender_ = std::thread([this] { mender(); });
   mend_wake_.notify_all();
 }
 
-// A session whose peer is silent waits for its turn until the peer speaks, and keeps nobody else
-// waiting meanwhile.
+std::optional<DeviceCore::Mending::Turn> DeviceCore::next_to_mend() {
+  LockGuard<Mutex> guard(mend_lock_);
+  while (!mend_stop_) {
+    if (auto turn = mend_.next(now_ns())) return turn;
+    if (mend_.empty()) {
+      mend_wake_.wait(mend_lock_);
+    } else {
+      mend_wake_.wait_for(mend_lock_, kLookAgain);
+    }
+  }
+  return std::nullopt;
+}
+
 void DeviceCore::mender() {
   mender_id_.store(std::this_thread::get_id());
-  for (;;) {
-    mend_lock_.lock();
-    const auto ready = [](const auto& entry) {
-      auto session = entry.first.lock();
-      return session == nullptr || !session->alive() || session->silent_for() == Nanos(0);
-    };
-    auto next = std::find_if(mend_.begin(), mend_.end(), ready);
-    while (next == mend_.end() && !mend_stop_) {
-      if (mend_.empty()) {
-        mend_wake_.wait(mend_lock_);
-      } else {
-        mend_wake_.wait_for(mend_lock_, kLookAgain);
-      }
-      next = std::find_if(mend_.begin(), mend_.end(), ready);
+  while (auto turn = next_to_mend()) {
+    const auto began = now_ns();
+    const auto status = turn->session->mend_lane(turn->lane, Deadline::after(turn->limit));
+    const auto ended = now_ns();
+    LockGuard<Mutex> guard(mend_lock_);
+    if (status) {
+      mend_.mended(*turn);
+      continue;
     }
-    bool stop = mend_stop_;
-    std::shared_ptr<Session> session;
-    std::uint32_t lane = 0;
-    if (!stop) {
-      session = next->first.lock();
-      lane = next->second;
-      mend_.erase(next);
-    }
-    mend_lock_.unlock();
-    if (stop) return;
-    if (session == nullptr || !session->alive()) continue;
-    auto limit = std::chrono::duration_cast<Nanos>(std::chrono::seconds(10) * options.patience);
-    auto status = session->mend_lane(lane, Deadline::after(limit));
-    if (status || !session->alive()) continue;
-    if (status.error().code() == Code::kDeadlineExceeded) {
-      mend(session, lane);  // the peer is slow, and not lost before it is given up
-    } else {
-      session->peer_lost(status.error());
-    }
+    // A peer that is late is slow, and not lost before it is given up.
+    if (status.error().code() == Code::kDeadlineExceeded &&
+        mend_.failed(*turn, ended, Nanos(ended - began)))
+      continue;
+    mend_.drop(*turn);
+    if (turn->session->alive())
+      turn->session->peer_lost(fail(Code::kUnavailable, "lane {} to peer {} cannot be mended: {}",
+                                    turn->lane, turn->session->identity().endpoint,
+                                    status.error().message())
+                                   .value());
   }
 }
 

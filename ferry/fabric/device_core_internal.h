@@ -16,6 +16,7 @@
 #include "ferry/fabric/book_internal.h"
 #include "ferry/fabric/control_internal.h"
 #include "ferry/fabric/device.h"
+#include "ferry/fabric/mend_queue_internal.h"
 #include "ferry/fabric/metered_registrar_internal.h"
 #include "ferry/fabric/provider_internal.h"
 #include "ferry/fabric/session_internal.h"
@@ -69,7 +70,8 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Provider* provider(std::string_view name) const;
   Loop& next_loop() { return *loops[loop_turn_.fetch_add(1) % loops.size()]; }
   std::vector<std::byte> introduction() const;
-  void mend(std::shared_ptr<Session> session, std::uint32_t lane);
+  // Connects a broken lane anew, soon. Any thread.
+  void mend(const std::shared_ptr<Session>& session, std::uint32_t lane);
   void notify_loops();
 
   Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
@@ -116,7 +118,9 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                     std::function<void()> quiet);
   void count_revoking(RegionRecord& record, std::size_t grants) FERRY_REQUIRES(record.lock);
   void revoke_all(const std::shared_ptr<RegionRecord>& record);
-  void mender() FERRY_NO_THREAD_SAFETY_ANALYSIS;
+  using Mending = MendQueue<Session>;
+  std::optional<Mending::Turn> next_to_mend();  // nothing: the device ends
+  void mender();
 
   std::atomic<std::uint32_t> loop_turn_{0};
   std::atomic<bool> closed_{false};
@@ -128,7 +132,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // Connects broken lanes anew, since that blocks.
   Mutex mend_lock_;
   std::condition_variable_any mend_wake_;
-  std::deque<std::pair<std::weak_ptr<Session>, std::uint32_t>> mend_ FERRY_GUARDED_BY(mend_lock_);
+  Mending mend_ FERRY_GUARDED_BY(mend_lock_);
   bool mend_stop_ FERRY_GUARDED_BY(mend_lock_) = false;
   std::thread mender_ FERRY_GUARDED_BY(mend_lock_);
 };

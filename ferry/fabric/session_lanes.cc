@@ -1,3 +1,5 @@
+#include <mutex>
+
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/codec.h"
 #include "ferry/fabric/channel_core_internal.h"
@@ -56,7 +58,12 @@ Result<std::shared_ptr<ChannelCore>> Session::open_lane(std::uint32_t lane, Prov
 }
 
 Status Session::mend_lane(std::uint32_t lane, Deadline deadline) {
-  LockGuard<Mutex> opening(opening_);
+  // Another thread may open a lane to a peer that does not answer: lanes to others do not wait for
+  // it.
+  const std::unique_lock opening(opening_, std::try_to_lock);
+  if (!opening)
+    return fail(Code::kDeadlineExceeded, "another lane to peer {} is being opened",
+                identity().endpoint);
   auto core = core_of(lane);
   if (core == nullptr || core->lane().up()) return {};
   auto made = FERRY_TRY(connect_lane(*this, shared_from_this(), lane, core->provider(),
