@@ -14,7 +14,6 @@ namespace ferry::fabric {
 
 namespace {
 constexpr std::int64_t kTickNs = 100'000'000;
-constexpr std::int64_t kSleptNs = 1'000'000'000;
 }  // namespace
 
 Result<std::unique_ptr<Control>> Control::open(DeviceCore& device) {
@@ -87,9 +86,7 @@ void Control::tick_on_loop(std::int64_t now) {
   admission_->tick_on_loop(now);
   if (now - last_tick_ < kTickNs) return;
   refused_.report(now);
-  // After a long gap this process was itself stopped or starved: it could not have heard anybody.
-  auto gap = last_tick_ == 0 ? 0 : now - last_tick_;
-  Nanos awake(gap > kSleptNs ? kTickNs : gap);
+  const auto awake = PeerWatch::awake_in(Nanos(last_tick_ == 0 ? 0 : now - last_tick_));
   last_tick_ = now;
   last_tick_seen_.store(now, std::memory_order_relaxed);
   auto sessions = by_fd_;

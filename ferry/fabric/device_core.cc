@@ -68,8 +68,8 @@ Status check(const Options& options) {
                 options.lanes_per_peer, options.max_lanes_per_peer);
   if (options.patience <= 0)
     return fail(Code::kInvalidArgument, "patience is {}; it must be positive", options.patience);
-  if (options.give_up < std::chrono::milliseconds(100))
-    return fail(Code::kInvalidArgument, "give_up is {} ms; 100 ms is the least that makes sense",
+  if (options.give_up < std::chrono::seconds(1))
+    return fail(Code::kInvalidArgument, "give_up is {} ms; 1000 ms is the least that makes sense",
                 std::chrono::duration_cast<std::chrono::milliseconds>(options.give_up).count());
   return {};
 }

@@ -32,7 +32,7 @@ struct Options {
   Nanos operation_deadline = std::chrono::seconds(60);  // of operations that name none
   // A peer whose process has ended is lost at once, and one whose host acknowledges nothing for
   // 10 s. One that lives and says nothing, because it is stopped or gets no processor, is named as
-  // silent after 3 s and given up after this long. At least 100 ms.
+  // silent after 3 s and given up after this long. At least 1 s.
   Nanos give_up = std::chrono::seconds(60);
   // Slow hosts (emulated ones) scale every other wait by it: the 3 s and the 10 s above,
   // handshakes, and the time a peer gets to let go of a grant.

@@ -9,6 +9,8 @@ namespace {
 constexpr std::chrono::milliseconds kPing(600);
 constexpr std::chrono::seconds kSilent(3);
 constexpr std::chrono::seconds kHostGone(10);
+// Looks come every 100 ms, or a little later where a poller has other things to do.
+constexpr std::chrono::milliseconds kMostAwake(200);
 }  // namespace
 
 PeerWatch::Limits PeerWatch::Limits::of(const Options& options) {
@@ -21,6 +23,8 @@ PeerWatch::Limits PeerWatch::Limits::of(const Options& options) {
           .give_up = options.give_up,
           .ping = std::min(scaled(kPing), options.give_up / 4)};
 }
+
+Nanos PeerWatch::awake_in(Nanos gap) { return std::min<Nanos>(gap, kMostAwake); }
 
 PeerWatch::Verdict PeerWatch::look(Nanos awake, bool acknowledged) {
   if (std::exchange(heard_, false)) {

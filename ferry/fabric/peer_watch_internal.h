@@ -33,8 +33,12 @@ class PeerWatch {
 
   // Something came from the peer's process.
   void hear() { heard_ = true; }
-  // Whether it pays to ask the kernel about acknowledgements before the next look.
-  bool doubts() const { return silence_ >= limits_.ping * 2; }
+  // How much of the gap between two looks this process could have heard its peers in. A long gap
+  // means that the process was itself stopped, or got no processor.
+  static Nanos awake_in(Nanos gap);
+  // Whether it pays to ask the kernel, before the next look, about acknowledgements and about bytes
+  // that have come and are not read. Always so before a look that gives the peer up.
+  bool doubts(Nanos awake) const { return silence_ + awake >= limits_.ping * 2; }
   // `awake` is how long this process could have heard the peer since the last look: time in which
   // it was stopped itself is none. `acknowledged`: the kernel of the peer's host has taken bytes
   // of ours since the last look, or none wait.

@@ -73,6 +73,30 @@ TEST(PeerWatch, CountsOnlyTimeInWhichItCouldHear) {
   EXPECT_EQ(watch.look(milliseconds(100), false), Verdict::kSilent);
 }
 
+// A gap of up to a second used to count in full: with a short `give_up`, one was enough.
+TEST(PeerWatch, CountsLittleOfALongGap) {
+  EXPECT_EQ(PeerWatch::awake_in(milliseconds(110)), milliseconds(110));
+  EXPECT_LE(PeerWatch::awake_in(milliseconds(900)), milliseconds(200));
+  EXPECT_LE(PeerWatch::awake_in(seconds(900)), milliseconds(200));
+}
+
+// Bytes that have come and are not read used to be looked for only if the silence was long before.
+TEST(PeerWatch, HasDoubtsBeforeEveryLookThatGivesUp) {
+  Options options;
+  for (const Nanos give_up : {Nanos(seconds(1)), Nanos(seconds(2)), Nanos(seconds(60))}) {
+    options.give_up = give_up;
+    for (const auto awake : {milliseconds(100), milliseconds(200), milliseconds(1000)}) {
+      PeerWatch watch(PeerWatch::Limits::of(options));
+      for (bool doubts = false;;) {
+        doubts = watch.doubts(awake);
+        if (watch.look(awake, true) != Verdict::kGiveUp) continue;
+        EXPECT_TRUE(doubts);
+        break;
+      }
+    }
+  }
+}
+
 TEST(PeerWatch, PatienceScalesTheNoticeAndNotTheEnd) {
   Options options;
   options.patience = 2;

@@ -191,6 +191,7 @@ Status Session::receive_on_loop() {
     return fail(Code::kUnavailable, "peer {} closed the connection: it has ended",
                 identity().endpoint);
   watch_.hear();
+  unread_ = 0;
   reader_.feed({buffer, static_cast<std::size_t>(got)});
   FERRY_TRY(handle_buffered_on_loop());
   return {};

@@ -139,7 +139,7 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   std::atomic<std::uint32_t> lane_turn_{0};
   bootstrap::FrameReader reader_;
   PeerWatch watch_;                       // on the loop
-  int unread_ = 0;                        // on the loop: bytes, at the last look
+  int unread_ = 0;                        // on the loop: bytes at the last look, if none was read
   std::uint64_t acknowledged_bytes_ = 0;  // on the loop: by the peer's host, at the last look
   bool process_ended_ = false;            // on the loop
   std::shared_ptr<const Error> goodbye_;  // on the loop: why the peer left, as it said

@@ -87,7 +87,7 @@ void Session::heartbeat_on_loop(Nanos awake) {
                   .value());
     return;
   }
-  const bool doubts = watch_.doubts();
+  const bool doubts = watch_.doubts(awake);
   if (doubts && has_unread_news()) watch_.hear();  // it speaks, and we are slow to listen
   judge_on_loop(watch_.look(awake, !doubts || host_acknowledges()));
   if (watch_.ping_is_due(awake)) send(FrameType::kPing, 0, {});

@@ -30,7 +30,8 @@ struct SchedulerOptions {
   // who were there. Scaled by the device's patience.
   Nanos away = std::chrono::seconds(30);
   // With two copies of each block: a server that is silent for this long is taken out of the job,
-  // and the copies of its blocks take over. Scaled by the device's patience.
+  // and the copies of its blocks take over. Scaled by the device's patience, and
+  // then at least 1 s.
   Nanos lease = std::chrono::seconds(3);
 };
 

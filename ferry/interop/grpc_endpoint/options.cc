@@ -85,7 +85,7 @@ PluginOptions read_environment() {
   options.stats = word_of("FERRY_GRPC_STATS");
   options.patience = number_of("FERRY_GRPC_PATIENCE", 1, 0.01, 1e4);
   options.give_up =
-      Nanos(static_cast<std::int64_t>(number_of("FERRY_GRPC_GIVE_UP", 60, 0.1, 1e6) * 1e9));
+      Nanos(static_cast<std::int64_t>(number_of("FERRY_GRPC_GIVE_UP", 60, 1, 1e6) * 1e9));
   if (const auto level = word_of("FERRY_LOG"); !level.empty()) (void)set_log_level(level);
   return options;
 }
