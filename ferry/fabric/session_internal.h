@@ -73,7 +73,7 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   bool alive() const { return alive_.load(std::memory_order_acquire); }
   Status check_alive() const;
   // How long nothing has been heard of the peer, once that is long enough to be named; else 0.
-  Nanos silent_for() const { return Nanos(silent_ns_.load(std::memory_order_relaxed)); }
+  Nanos silent_for() const { return Nanos(silent_ns_.load(std::memory_order_acquire)); }
   // Sends one frame and waits for its answer. Not from a loop.
   Result<std::vector<std::byte>> request(FrameType type, std::span<const std::byte> payload,
                                          Deadline deadline);

@@ -96,12 +96,16 @@ void Session::heartbeat_on_loop(Nanos awake) {
 void Session::judge_on_loop(PeerWatch::Verdict verdict) {
   const auto& name = identity().endpoint;
   const auto silence = in_seconds(watch_.silence());
-  silent_ns_.store(watch_.silent() ? watch_.silence().count() : 0, std::memory_order_relaxed);
+  // Counted first: whoever sees the state of the peer sees it counted, too.
+  if (verdict == PeerWatch::Verdict::kSilent)
+    device_.peers_silent.fetch_add(1, std::memory_order_relaxed);
+  if (verdict == PeerWatch::Verdict::kSpeaks)
+    device_.peers_silent.fetch_sub(1, std::memory_order_relaxed);
+  silent_ns_.store(watch_.silent() ? watch_.silence().count() : 0, std::memory_order_release);
   switch (verdict) {
     case PeerWatch::Verdict::kNothingNew:
       return;
     case PeerWatch::Verdict::kSilent:
-      device_.peers_silent.fetch_add(1, std::memory_order_relaxed);
       logger().warn(
           "peer {} has been silent for {:.1f} s: {}; it is given up after {:.1f} s", name, silence,
           watch_.host_answers() ? "its host answers, so its process is stopped or gets no processor"
@@ -109,7 +113,6 @@ void Session::judge_on_loop(PeerWatch::Verdict verdict) {
           in_seconds(device_.options.give_up));
       return;
     case PeerWatch::Verdict::kSpeaks:
-      device_.peers_silent.fetch_sub(1, std::memory_order_relaxed);
       logger().warn("peer {} speaks again after {:.1f} s of silence", name,
                     in_seconds(watch_.ended_silence()));
       return;
