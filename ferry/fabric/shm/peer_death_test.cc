@@ -18,11 +18,13 @@ constexpr const char* kSecret = "a secret for two processes of one test";
 
 Deadline within_half_a_minute() { return Deadline::after(std::chrono::seconds(30)); }
 
-Options options() {
+// By default a silent peer is given up after a time that no test waits for: what ends is ended by
+// the death of the peer.
+Options options(Nanos give_up = std::chrono::minutes(10)) {
   Options made;
   made.provider = "shm";
   made.secret = kSecret;
-  made.give_up = std::chrono::seconds(1);
+  made.give_up = give_up;
   return made;
 }
 
@@ -78,8 +80,9 @@ struct Case {
 class ShmPeerDeath : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
+  const bool stopped = GetParam().signal == SIGSTOP;
   Child child(GetParam().arena);
-  auto device = Device::open(options());
+  auto device = Device::open(stopped ? options(std::chrono::seconds(2)) : options());
   ASSERT_TRUE(device) << device.error().to_string();
   auto channel = device->connect(child.endpoint);
   ASSERT_TRUE(channel) << channel.error().to_string();
@@ -88,9 +91,11 @@ TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
   ASSERT_TRUE(data && flag);
   Region source = *device->allocate(kTargetBytes);
   std::atomic<bool> running{false};
+  std::atomic<bool> sent{false};
   std::thread killer([&] {
     while (!running.load()) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    sent = true;
     child.send(GetParam().signal);
   });
   std::uint64_t round = 0;
@@ -101,9 +106,13 @@ TEST_P(ShmPeerDeath, EndsWhatIsRunningWithANamedError) {
     if (status) status = channel->fetch_add({*data, 64}, 1).wait();
     running.store(true);
   }
+  EXPECT_TRUE(sent) << "the peer was lost while it was well";
+  running = true;
   killer.join();
   ASSERT_FALSE(status) << "nothing was noticed in " << round << " rounds";
   EXPECT_EQ(status.error().code(), Code::kUnavailable) << status.error().to_string();
+  EXPECT_EQ(status.error().message().find("given up") != std::string::npos, stopped)
+      << status.error().to_string();
   channel->close();
 }
 
