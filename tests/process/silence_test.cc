@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -103,7 +104,7 @@ std::string named_and_forgiven(const std::string& provider) {
   const auto took = static_cast<double>(now_ns() - stopped) / 1e9;
   // The last word may have come just before the stop, or 0.6 s earlier. Later is for a busy
   // machine.
-  if (took < 2 || took > 10) return fmt::format("its silence is named after {:.1f} s", took);
+  if (took < 2 || took > 30) return fmt::format("its silence is named after {:.1f} s", took);
   if (peer.channel.silent_for() < 2s) return "the silence has no length";
   if (peer.device.stats().peers_silent != 1) return "it is not counted";
   if (!peer.channel.alive()) return "it is given up";
@@ -126,6 +127,12 @@ TEST_P(Silence, IsNamedAfterThreeSecondsAndForgottenWhenThePeerSpeaks) {
   EXPECT_EQ(in_child([] { return named_and_forgiven(GetParam()); }, 120s), "");
 }
 
+// The seconds of silence that a text tells of after these words; 0 if it has no such words.
+double seconds_after(const std::string& text, const std::string& words) {
+  const auto at = text.find(words);
+  return at == std::string::npos ? 0 : std::strtod(text.c_str() + at + words.size(), nullptr);
+}
+
 std::string given_up(const std::string& provider) {
   auto mine = options_for(provider);
   mine.give_up = 1s;
@@ -135,7 +142,7 @@ std::string given_up(const std::string& provider) {
   const auto got = peer.channel.receive(message, Deadline::after(60s));
   if (code_of(got) != Code::kUnavailable) return "receive() ends with " + got.error().to_string();
   const auto& text = got.error().message();
-  if (text.find("was given up after 1.") == std::string::npos) return text;
+  if (seconds_after(text, "was given up after ") < 1) return text;
   if (peer.channel.peer_state() != PeerState::kLost) return "the channel does not say so";
   const auto written = peer.write();
   if (code_of(written) != Code::kUnavailable) return "a write goes on";
@@ -148,19 +155,19 @@ std::string given_up(const std::string& provider) {
 TEST_P(Silence, EndsTheChannelAfterTheTimeThatWasAskedFor) {
   const auto said = in_child([] { return given_up(GetParam()); }, 120s);
   EXPECT_EQ(said.find("UNAVAILABLE: peer 127.0.0.1:"), 0U) << said;
-  EXPECT_NE(said.find("gave this process up after 1."), std::string::npos) << said;
+  EXPECT_GE(seconds_after(said, "gave this process up after "), 1) << said;
   EXPECT_NE(said.find(" s of silence"), std::string::npos) << said;
 }
 
 // Looks after its peer with little patience, is stopped, and goes on.
 void watch_and_be_stopped(Board& board, const std::string& provider, const std::string& endpoint) {
   auto options = options_for(provider);
-  options.give_up = 500ms;
+  options.give_up = 2s;
   auto device = must(Device::open(options));
   auto channel = must(device.connect(endpoint, {.deadline = soon()}));
   board.stage = 1;
   if (!board.reaches(2)) return;
-  std::this_thread::sleep_for(1s);  // all that it might decide, it has decided
+  std::this_thread::sleep_for(3s);  // all that it might decide, it has decided
   board.say(channel.alive() && device.stats().peers_lost == 0 ? "well" : "gave its peer up", 3);
   for (;;) std::this_thread::sleep_for(1s);
 }
@@ -173,7 +180,7 @@ std::string sleeps_through(const std::string& provider) {
   const Child sleeper([&] { watch_and_be_stopped(*board, provider, at->endpoint); });
   if (!board->reaches(1)) return "the sleeper did not come up";
   ::kill(sleeper.pid(), SIGSTOP);
-  std::this_thread::sleep_for(2s);
+  std::this_thread::sleep_for(5s);
   board->stage = 2;
   ::kill(sleeper.pid(), SIGCONT);
   if (!board->reaches(3)) return "the sleeper does not go on";

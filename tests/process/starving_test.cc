@@ -140,7 +140,7 @@ std::size_t ask_and_never_read(int socket, std::size_t most) {
 // Answers used to be kept for a peer that does not read them, up to 16 MiB for each session.
 TEST(OneMember, IsNotReadWhileItDoesNotTakeItsAnswers) {
   auto options = options_for("tcp");
-  options.patience = 20;  // it is silent for a while
+  options.give_up = 10min;  // it is silent for a while
   auto device = must(Device::open(options));
   auto socket = join_by_hand(device, 65536);
   int small = 65536;
@@ -172,7 +172,7 @@ TEST(OneMember, IsNotReadWhileItDoesNotTakeItsAnswers) {
 // One member that joins many times.
 TEST(OneMember, HoldsLittleOfADevicesMemoryByManySessions) {
   auto options = options_for("tcp");
-  options.patience = 20;
+  options.give_up = 10min;
   auto device = must(Device::open(options));
   constexpr int kSessions = 40;
   std::vector<Fd> sockets;
