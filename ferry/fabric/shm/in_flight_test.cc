@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <memory>
 #include <thread>
 
 #include "ferry/fabric/shm/in_flight_internal.h"
@@ -11,11 +11,11 @@ namespace {
 TEST(InFlight, SectionsThatRanBeforeAreWaitedForLaterOnesAreNot) {
   std::atomic<int> step{0};
   std::thread toucher([&] {
-    std::optional<InFlight::Section> section(std::in_place, InFlight::Memory::kOwn);
+    auto section = std::make_unique<InFlight::Section>(InFlight::Memory::kOwn);
     step.store(1);
     while (step.load() != 2) std::this_thread::yield();
     section.reset();
-    section.emplace(InFlight::Memory::kOwn);
+    section = std::make_unique<InFlight::Section>(InFlight::Memory::kOwn);
     step.store(3);
     while (step.load() != 4) std::this_thread::yield();
   });

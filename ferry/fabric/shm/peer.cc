@@ -2,6 +2,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "ferry/base/log_limit.h"
 #include "ferry/base/spin.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
@@ -32,6 +35,7 @@ Peer::~Peer() {
   LockGuard<Mutex> guard(lock_);
   blocks_.clear();
   kept_.clear();
+  dropped_.clear();
   for (auto& link : links_) link->say_goodbye();
 }
 
@@ -219,8 +223,20 @@ void Peer::drop_block(std::uint32_t id) {
       return;
     }
   }
-  auto running = InFlight::Running::now(InFlight::Memory::kBoth);
-  while (!running.ended()) ::usleep(50);
+  auto users = InFlight::Running::now(InFlight::Memory::kBoth);
+  if (users.ended()) return;
+  LockGuard<Mutex> guard(lock_);
+  dropped_.push_back({std::move(gone), std::move(users)});
+}
+
+bool Peer::unmap_dropped() {
+  std::vector<Dropped> unused;  // unmapped after the lock is gone
+  LockGuard<Mutex> guard(lock_);
+  auto first = std::partition(dropped_.begin(), dropped_.end(),
+                              [](Dropped& dropped) { return !dropped.users.ended(); });
+  unused.assign(std::make_move_iterator(first), std::make_move_iterator(dropped_.end()));
+  dropped_.erase(first, dropped_.end());
+  return !dropped_.empty();
 }
 
 std::shared_ptr<PeerSession> Peer::session() {

@@ -15,6 +15,7 @@
 #include "ferry/fabric/grant_table_internal.h"
 #include "ferry/fabric/loop_internal.h"
 #include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/layout_internal.h"
 #include "ferry/fabric/shm/link_internal.h"
 
@@ -119,7 +120,11 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void add_link(std::shared_ptr<Link> link);
   std::shared_ptr<Link> first_link();
   void take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fds);
+  // Nobody finds the block from now on. It stays mapped until unmap_dropped() sees that nobody of
+  // this process is at work in it: for as long as a copy lasts, which a stopped peer can stretch.
   void drop_block(std::uint32_t id);
+  // True while dropped blocks are still in use. Never waits.
+  bool unmap_dropped();
 
   std::uint32_t number() const { return number_; }
   std::uint32_t loops() const { return static_cast<std::uint32_t>(loops_); }
@@ -144,6 +149,10 @@ class Peer : public std::enable_shared_from_this<Peer> {
     Fd read_only;
     Mapping writable;
     Mapping readable;
+  };
+  struct Dropped {
+    Mapped block;
+    InFlight::Running users;
   };
 
   void ring(std::size_t loop) const;
@@ -181,6 +190,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   std::shared_ptr<PeerSession> session_ FERRY_GUARDED_BY(lock_);
   std::map<std::uint32_t, Mapped> blocks_ FERRY_GUARDED_BY(lock_);
   std::vector<Mapped> kept_ FERRY_GUARDED_BY(lock_);  // dropped by the peer while held_
+  std::vector<Dropped> dropped_ FERRY_GUARDED_BY(lock_);
   std::map<std::uint64_t, int> held_ FERRY_GUARDED_BY(lock_);
   std::vector<std::shared_ptr<Link>> links_ FERRY_GUARDED_BY(lock_);
 };

@@ -121,7 +121,7 @@ int Service::timeout_ms() {
   LockGuard<Mutex> guard(lock_);
   bool local = std::any_of(revocations_.begin(), revocations_.end(),
                            [](const auto& each) { return each.sessions.empty(); });
-  if (local || unsent_) return kSoonMs;
+  if (local || unsent_ || dropped_) return kSoonMs;
   if (!answers_.empty()) return kSoonMs;
   return greetings_.empty() ? kIdleMs : 100;
 }
@@ -182,10 +182,12 @@ void Service::look_at_links() {
     links = links_;
   }
   unsent_ = false;
+  dropped_ = false;
   for (const auto& link : links) {
     const auto state = link->take();
     take_revocations(link);
     unsent_ = link->flush() || unsent_;
+    if (auto peer = link->peer()) dropped_ = peer->unmap_dropped() || dropped_;
     if (state == Link::State::kUp) continue;
     // A link that is broken stays until its end: revocations wait for that.
     if (state == Link::State::kEnded) {

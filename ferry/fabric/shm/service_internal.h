@@ -90,6 +90,7 @@ class Service : public std::enable_shared_from_this<Service> {
   LogLimit refused_{"refused connections to the local socket"};
   std::vector<Answer> answers_;
   bool unsent_ = false;
+  bool dropped_ = false;  // some peer's dropped blocks are still in use
   std::thread thread_;
 };
 

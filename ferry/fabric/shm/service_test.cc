@@ -3,9 +3,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "ferry/fabric/shm/peer_internal.h"
+#include "ferry/fabric/shm/segment_internal.h"
 #include "ferry/fabric/shm/service_internal.h"
 
 namespace ferry::fabric::shm {
@@ -40,6 +43,39 @@ bool becomes(const std::atomic<bool>& flag, milliseconds limit) {
   return flag;
 }
 
+// How many descriptors of this process refer to memory of this name.
+int descriptors_of(std::string_view name) {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    auto target = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (target.find(name) != std::string::npos) ++count;
+  }
+  return count;
+}
+
+// A thread of this process at work in a peer's memory, for as long as it lives.
+class Toucher {
+ public:
+  Toucher()
+      : thread_([this] {
+          InFlight::Section section(InFlight::Memory::kPeers);
+          inside_ = true;
+          while (!leave_) std::this_thread::sleep_for(milliseconds(1));
+        }) {
+    while (!inside_) std::this_thread::yield();
+  }
+  ~Toucher() {
+    leave_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> leave_{false};
+  std::thread thread_;
+};
+
 // What a peer may have mapped is out of use when its end of the local socket is closed, not before.
 class Retired : public ::testing::Test {
  protected:
@@ -64,6 +100,33 @@ class Retired : public ::testing::Test {
     EXPECT_FALSE(becomes(quiet_, milliseconds(100))) << "the peer may still have it mapped";
     theirs_.reset();
     EXPECT_TRUE(becomes(quiet_, std::chrono::seconds(20)));
+  }
+
+  void send(const Packet& packet, std::span<const int> fds = {}) {
+    for (auto deadline = Deadline::after(std::chrono::seconds(20)); !deadline.expired();) {
+      auto sent = send_packet(theirs_.get(), encode(packet), fds);
+      ASSERT_TRUE(sent) << sent.error().to_string();
+      if (*sent) return;
+      std::this_thread::yield();
+    }
+    FAIL() << "the service thread does not read";
+  }
+  // What the service says to the peer next.
+  template <class T>
+  std::optional<T> next(milliseconds limit = std::chrono::seconds(20)) {
+    auto got = await_packet(theirs_.get(), Deadline::after(limit));
+    if (!got) return {};
+    auto packet = decode(got->bytes);
+    if (!packet || !std::holds_alternative<T>(*packet)) return {};
+    return std::get<T>(*packet);
+  }
+  void announce_block(std::uint32_t id, const char* name) {
+    auto memory = sealed_memfd(name, 4096);
+    ASSERT_TRUE(memory) << memory.error().to_string();
+    auto readable = read_only(memory->get());
+    ASSERT_TRUE(readable) << readable.error().to_string();
+    int fds[] = {memory->get(), readable->get()};
+    send(BlockPacket{id, 4096}, fds);
   }
 
   const std::shared_ptr<StandInSession> session_ = std::make_shared<StandInSession>();
@@ -93,6 +156,26 @@ TEST_F(Retired, WhileAPeerThatWasGivenUpLives) {
   peer_.reset();
   revoke();
   expect_quiet_at_the_end_only();
+}
+
+// A section on peers' memory lasts for as long as a stopped peer lets it. The service thread used
+// to wait for its end when a block was dropped: nobody was greeted or answered meanwhile.
+TEST_F(Retired, OthersAreAnsweredWhileADroppedBlockIsInUse) {
+  {
+    Toucher toucher;
+    announce_block(3, "dropped-block");
+    send(DropPacket{3});
+    revoke();
+    auto asked = next<RevokePacket>();
+    ASSERT_TRUE(asked);
+    send(RevokedPacket{asked->number});
+    EXPECT_TRUE(becomes(quiet_, std::chrono::seconds(20)));
+    EXPECT_EQ(descriptors_of("dropped-block"), 2) << "somebody may be at work in it";
+  }
+  auto deadline = Deadline::after(std::chrono::seconds(20));
+  while (descriptors_of("dropped-block") != 0 && !deadline.expired())
+    std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_EQ(descriptors_of("dropped-block"), 0);
 }
 
 }  // namespace
