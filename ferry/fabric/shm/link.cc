@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,7 +50,8 @@ bool Link::flush_locked() {
 
 Link::State Link::take() {
   LockGuard<Mutex> guard(in_lock_);
-  while (state_ != State::kEnded) {
+  for (int i = 0; i < kPacketsPerTake; ++i) {
+    if (state_ == State::kEnded || revocations_.size() >= kMostWaiting) break;
     auto got = receive_packet(socket_.get());
     if (!got) {
       break_off(got.error());
@@ -63,6 +65,11 @@ Link::State Link::take() {
     }
   }
   return state_;
+}
+
+short Link::poll_events() {
+  LockGuard<Mutex> guard(in_lock_);
+  return state_ == State::kUp ? POLLIN : POLLRDHUP;
 }
 
 void Link::break_off(const Error& why) {
@@ -80,12 +87,16 @@ Status Link::take_one(Received got) {
   if (auto* block = std::get_if<BlockPacket>(&packet)) {
     if (got.fds.size() != 2)
       return fail(Code::kInvalidArgument, "a block with {} descriptors", got.fds.size());
-    if (peer != nullptr) peer->take_block(block->id, block->length, std::move(got.fds));
-    return {};
+    return peer == nullptr ? Status()
+                           : peer->take_block(block->id, block->length, std::move(got.fds));
   }
   if (auto* drop = std::get_if<DropPacket>(&packet)) {
     if (peer != nullptr) peer->drop_block(drop->id);
     return {};
+  }
+  if (std::holds_alternative<RevokePacket>(packet)) {
+    if (peer == nullptr) return {};  // our goodbye answers it
+    FERRY_TRY(peer->take_question());
   }
   if (std::holds_alternative<RevokePacket>(packet) ||
       std::holds_alternative<RevokedPacket>(packet)) {

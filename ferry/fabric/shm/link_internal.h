@@ -33,8 +33,14 @@ class Link {
   // kBroken: the peer broke the protocol, or a packet was lost here. What it says does not count
   // any more, but it may still have our memory mapped: only kEnded says that it has not.
   enum class State : std::uint8_t { kUp, kBroken, kEnded };
-  // Takes what has arrived: blocks go to the peer, revocations wait for the service thread.
+  // A peer may send without end: what one call reads, and what waits for the service thread.
+  static constexpr int kPacketsPerTake = 64;
+  static constexpr std::size_t kMostWaiting = 1024;
+  // Takes some of what has arrived: blocks go to the peer, revocations wait for the service thread.
+  // What is left keeps the socket readable.
   State take();
+  // What to poll the socket for. Of a broken link only its end counts.
+  short poll_events();
   // The revocations and answers that have arrived, in order.
   std::deque<Packet> revocations();
 

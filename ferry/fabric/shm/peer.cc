@@ -1,5 +1,6 @@
 // Data path.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -182,18 +183,39 @@ void Peer::take_news() {
   for (auto& link : links) link->take();
 }
 
-void Peer::take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fds) {
+// A block costs two descriptors: one peer may take half of those that this process may have.
+std::size_t Peer::blocks_of_one_peer() {
+  constexpr std::size_t kFewest = 64;
+  constexpr std::size_t kMost = 65536;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  return std::clamp<std::size_t>(limit.rlim_cur / 4, kFewest, kMost);
+}
+
+Status Peer::take_question() {
+  if (questions_.fetch_add(1, std::memory_order_relaxed) < kMostQuestions) return {};
+  question_answered();
+  return fail(Code::kResourceExhausted, "the peer asks about more than {} revoked grants at once",
+              kMostQuestions);
+}
+
+Status Peer::take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fds) {
   for (const auto& fd : fds) {
     auto checked = check_segment(fd.get(), length);
     if (!checked) {
       static LogLimit limit("refused blocks");
       limit.warn("block {} of session {}: {}", id, number_, checked.error().to_string());
-      return;
+      return {};
     }
   }
   LockGuard<Mutex> guard(lock_);
+  if (blocks_.size() + kept_.size() + dropped_.size() >= most_blocks_)
+    return fail(Code::kResourceExhausted,
+                "the peer hands over more than {} blocks of memory; raise the limit of open files "
+                "(ulimit -n) or let it allocate larger ones",
+                most_blocks_);
   auto [place, fresh] = blocks_.try_emplace(id);
-  if (!fresh) return;
+  if (!fresh) return {};
   place->second.length = length;
   place->second.read_write = std::move(fds[0]);
   place->second.read_only = std::move(fds[1]);
@@ -201,6 +223,7 @@ void Peer::take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fd
   for (auto& entry : cache_)
     if (entry.base.load(std::memory_order_relaxed) == nullptr)
       entry.key.store(0, std::memory_order_relaxed);
+  return {};
 }
 
 // A peer that drops a block whose grants still stand must not make us touch what is unmapped: first

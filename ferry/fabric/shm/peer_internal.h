@@ -30,6 +30,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
       : number_(session->number()),
         number_at_peer_(session->number_at_peer()),
         pid_(session->identity().pid),
+        most_blocks_(blocks_of_one_peer()),
         session_(std::move(session)) {}
   ~Peer();
 
@@ -119,12 +120,19 @@ class Peer : public std::enable_shared_from_this<Peer> {
   Status meet(std::vector<Fd> fds, std::uint32_t loops);
   void add_link(std::shared_ptr<Link> link);
   std::shared_ptr<Link> first_link();
-  void take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fds);
+  // Fails if the peer announces more blocks than it may.
+  Status take_block(std::uint32_t id, std::uint64_t length, std::vector<Fd> fds);
   // Nobody finds the block from now on. It stays mapped until unmap_dropped() sees that nobody of
   // this process is at work in it: for as long as a copy lasts, which a stopped peer can stretch.
   void drop_block(std::uint32_t id);
   // True while dropped blocks are still in use. Never waits.
   bool unmap_dropped();
+
+  // The peer asks whether a revoked grant is out of use. Fails if it has more such questions open
+  // than it may: no more than it can have grants.
+  static constexpr std::uint32_t kMostQuestions = GrantTable::kSlots;
+  Status take_question();
+  void question_answered() { questions_.fetch_sub(1, std::memory_order_relaxed); }
 
   std::uint32_t number() const { return number_; }
   std::uint32_t loops() const { return static_cast<std::uint32_t>(loops_); }
@@ -155,6 +163,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
     InFlight::Running users;
   };
 
+  static std::size_t blocks_of_one_peer();
   void ring(std::size_t loop) const;
   // What there is to be seen was stored before. The peer clears bits that it finds idle and looks
   // once more: hence the full fence.
@@ -172,6 +181,8 @@ class Peer : public std::enable_shared_from_this<Peer> {
   const std::uint32_t number_;
   const std::uint32_t number_at_peer_;
   const std::int32_t pid_;
+  const std::size_t most_blocks_;
+  std::atomic<std::uint32_t> questions_{0};
   // Set by meet(), before any lane is up; never changed after.
   std::unique_ptr<GrantTable> table_;
   GrantTable::Mark mark_;

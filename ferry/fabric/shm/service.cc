@@ -102,7 +102,7 @@ void Service::run() {
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_) return;
-      for (const auto& link : links_) waiting.push_back({link->fd(), POLLIN, 0});
+      for (const auto& link : links_) waiting.push_back({link->fd(), link->poll_events(), 0});
     }
     for (const auto& greeting : greetings_) waiting.push_back({greeting.socket.get(), POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), timeout_ms());
@@ -213,7 +213,7 @@ void Service::look_at_links() {
 void Service::take_revocations(const std::shared_ptr<Link>& link) {
   for (const auto& packet : link->revocations()) {
     if (const auto* revoke = std::get_if<RevokePacket>(&packet)) {
-      answers_.push_back({link, *revoke, InFlight::Running::now(InFlight::Memory::kPeers)});
+      note_question(link, *revoke);
     } else if (const auto* revoked = std::get_if<RevokedPacket>(&packet)) {
       LockGuard<Mutex> guard(lock_);
       for (auto& revocation : revocations_)
@@ -222,14 +222,30 @@ void Service::take_revocations(const std::shared_ptr<Link>& link) {
   }
 }
 
+// A grant is revoked once. A peer that asks again about one that is in use gets one answer, to what
+// it asked last.
+void Service::note_question(const std::shared_ptr<Link>& link, const RevokePacket& question) {
+  auto [place, fresh] = answers_.try_emplace({link.get(), question.key});
+  place->second = {link, question.number, InFlight::Running::now(InFlight::Memory::kPeers)};
+  if (fresh) return;
+  if (auto peer = link->peer()) peer->question_answered();
+}
+
 void Service::answer_peers() {
-  std::erase_if(answers_, [](Answer& answer) {
+  for (auto it = answers_.begin(); it != answers_.end();) {
+    auto& [which, answer] = *it;
     auto peer = answer.link->peer();
-    if (peer == nullptr) return true;  // its goodbye says it all
-    if (peer->holds(answer.what.key) || !answer.running.ended()) return false;
-    answer.link->send(RevokedPacket{answer.what.number});
-    return true;
-  });
+    // Of a peer that is forgotten here, our goodbye says it all.
+    if (peer != nullptr) {
+      if (peer->holds(which.second) || !answer.running.ended()) {
+        ++it;
+        continue;
+      }
+      answer.link->send(RevokedPacket{answer.number});
+      peer->question_answered();
+    }
+    it = answers_.erase(it);
+  }
 }
 
 void Service::end_revocations() {

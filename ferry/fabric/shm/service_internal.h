@@ -58,12 +58,13 @@ class Service : public std::enable_shared_from_this<Service> {
     InFlight::Running running;
     std::function<void()> quiet;
   };
-  // The peer's to be answered.
+  // The peer's to be answered, by link and key of the revoked grant.
   struct Answer {
     std::shared_ptr<Link> link;
-    RevokePacket what;
+    std::uint64_t number = 0;
     InFlight::Running running;
   };
+  using Answers = std::map<std::pair<const Link*, std::uint64_t>, Answer>;
 
   void run();
   int timeout_ms();
@@ -73,6 +74,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void look_at_greetings();
   void look_at_links();
   void take_revocations(const std::shared_ptr<Link>& link);
+  void note_question(const std::shared_ptr<Link>& link, const RevokePacket& question);
   void answer_peers();
   void end_revocations();
   void wake() const;
@@ -88,7 +90,7 @@ class Service : public std::enable_shared_from_this<Service> {
   // The service thread's own.
   std::vector<Greeting> greetings_;  // oldest first
   LogLimit refused_{"refused connections to the local socket"};
-  std::vector<Answer> answers_;
+  Answers answers_;
   bool unsent_ = false;
   bool dropped_ = false;  // some peer's dropped blocks are still in use
   std::thread thread_;

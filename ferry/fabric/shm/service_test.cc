@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -176,6 +178,101 @@ TEST_F(Retired, OthersAreAnsweredWhileADroppedBlockIsInUse) {
   while (descriptors_of("dropped-block") != 0 && !deadline.expired())
     std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(descriptors_of("dropped-block"), 0);
+}
+
+// Each question used to be kept for as long as the grant was in use.
+TEST_F(Retired, APeerThatAsksAgainIsAnsweredOnce) {
+  peer_->hold(5);
+  for (std::uint64_t number = 1; number <= 500; ++number) send(RevokePacket{number, 5});
+  send(RevokePacket{1000, 6});  // of nothing that is in use: answered at once
+  auto answer = next<RevokedPacket>();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->number, 1000U);
+  peer_->let_go(5);
+  answer = next<RevokedPacket>();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->number, 500U);
+  EXPECT_FALSE(next<RevokedPacket>(milliseconds(100)));
+  EXPECT_FALSE(session_->lost);
+}
+
+// Lowers the limit of open files while it lives.
+class FewFiles {
+ public:
+  explicit FewFiles(rlim_t most) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit fewer{std::min(most, before_.rlim_max), before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &fewer);
+  }
+  ~FewFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// A link that this test takes from itself, without a service.
+class HostileLink : public ::testing::Test {
+ protected:
+  HostileLink() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    theirs_ = Fd(ends[1]);
+    link_.emplace(Fd(ends[0]), peer_->number(), peer_,
+                  std::make_shared<const Fd>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+  }
+  bool sends(const Packet& packet, std::span<const int> fds = {}) {
+    auto sent = send_packet(theirs_.get(), encode(packet), fds);
+    EXPECT_TRUE(sent);
+    return sent && *sent;
+  }
+
+  const FewFiles few_files_{1024};
+  const std::shared_ptr<StandInSession> session_ = std::make_shared<StandInSession>();
+  const std::shared_ptr<Peer> peer_ = std::make_shared<Peer>(session_);
+  Fd theirs_;
+  std::optional<Link> link_;
+};
+
+// The service thread used to read for as long as there was something.
+TEST_F(HostileLink, IsLeftForOthersAfterAFewPackets) {
+  for (std::uint64_t number = 1; number <= 100; ++number)
+    ASSERT_TRUE(sends(RevokePacket{number, number}));
+  EXPECT_EQ(link_->take(), Link::State::kUp);
+  EXPECT_EQ(link_->revocations().size(), std::size_t{Link::kPacketsPerTake});
+}
+
+TEST_F(HostileLink, IsNotReadWhileMuchOfItWaits) {
+  for (std::uint64_t number = 1; number <= 2 * Link::kMostWaiting; ++number) {
+    sends(RevokedPacket{number});
+    link_->take();
+  }
+  EXPECT_LE(link_->revocations().size(), Link::kMostWaiting);
+}
+
+TEST_F(HostileLink, BreaksWhenItAsksMoreThanAPeerCanHaveGranted) {
+  auto state = Link::State::kUp;
+  for (std::uint64_t key = 1; key <= Peer::kMostQuestions; ++key) {
+    ASSERT_TRUE(sends(RevokePacket{key, key}));
+    state = link_->take();
+    link_->revocations();
+  }
+  EXPECT_EQ(state, Link::State::kUp);
+  ASSERT_TRUE(sends(RevokePacket{1, 1}));
+  EXPECT_EQ(link_->take(), Link::State::kBroken);
+}
+
+// Its blocks used to take all descriptors of the process: nobody else could join.
+TEST_F(HostileLink, BreaksBeforeItsBlocksTakeAllDescriptors) {
+  auto memory = sealed_memfd("block-of-many", 4096);
+  ASSERT_TRUE(memory);
+  int fds[] = {memory->get(), memory->get()};
+  auto state = Link::State::kUp;
+  for (std::uint32_t id = 1; id <= 1024 && state == Link::State::kUp; ++id) {
+    ASSERT_TRUE(sends(BlockPacket{id, 4096}, fds));
+    state = link_->take();
+  }
+  EXPECT_EQ(state, Link::State::kBroken);
+  EXPECT_EQ(descriptors_of("block-of-many"), 1 + 512);
 }
 
 }  // namespace
