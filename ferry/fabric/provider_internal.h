@@ -110,6 +110,9 @@ class Lane {
   // buffers are safe); later posts fail with it. No thread holds the token when this is called.
   // After it has returned, no callback of this lane is running or will run. Idempotent.
   virtual void close(const Error& cause) = 0;
+  // The same for a lane that the peer has given up: nothing more of what it sent there takes
+  // effect, not even what has arrived. What the peer sends on the lane's successor comes later.
+  virtual void abandon(const Error& cause) { close(cause); }
   // A peer's region as memory of this process; kUnimplemented where capabilities say so.
   virtual Result<std::span<std::byte>> map(const RemoteRegion& remote) {
     (void)remote;

@@ -276,6 +276,12 @@ void Session::open_on_loop(const bootstrap::Frame& frame) {
       place = {provider, std::move(accepted.lane)};
     }
     if (old != nullptr) old->close(fail(Code::kAborted, "the peer opened this lane anew").value());
+    // Before the answer: bytes of a write that the peer gave up must not land after those of a
+    // write that it sends on the new lane.
+    if (auto core = core_of(lane); core != nullptr)
+      core->lane().abandon(
+          fail(Code::kUnavailable, "peer {} connects lane {} anew", identity().endpoint, lane)
+              .value());
     return std::move(accepted.answer);
   }();
   answer(frame.id, made);

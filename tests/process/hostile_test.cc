@@ -2,12 +2,14 @@
 
 #include <sys/socket.h>
 
+#include <cstring>
 #include <random>
 
 #include "ferry/bootstrap/codec.h"
 #include "ferry/bootstrap/frame.h"
 #include "ferry/bootstrap/hello.h"
 #include "ferry/fabric/session_internal.h"
+#include "ferry/fabric/tcp/frame_internal.h"
 #include "tests/process/kit.h"
 
 namespace ferry::process {
@@ -71,6 +73,11 @@ class HostilePeers : public ::testing::Test {
     auto socket = dial(device_);
     must(bootstrap::join(socket.get(), bootstrap::Role::kConnector, secret(), hello, soon()));
     return socket;
+  }
+  static void say_lane_ready(int control) {
+    std::vector<std::byte> payload;
+    bootstrap::Encoder(payload).u32(3);
+    send_bytes(control, frame(static_cast<std::uint16_t>(fabric::FrameType::kLaneReady), payload));
   }
   static std::uint64_t read_token(int control) {
     bootstrap::FrameReader reader;
@@ -227,6 +234,38 @@ TEST_F(HostilePeers, BrokenLaneFramesEndOnlyTheirSession) {
     EXPECT_TRUE(closed_by_peer(lane.get(), soon()));
   }
   EXPECT_EQ(bystander_->complaint(), "");
+}
+
+// The half of a write that was given up used to land as long as the old socket held it, over what
+// was written on the new lane.
+TEST_F(HostilePeers, BytesOfALaneThatWasGivenUpDoNotLandOnceItIsOpenedAnew) {
+  auto region = must(device_.allocate(4096));
+  std::memset(region.data(), 0, 4096);
+  auto grant = must(device_.grant(region, Rights::kWrite));
+  auto control = join();
+  auto lane = open_lane(control.get());
+  say_lane_ready(control.get());
+  auto channel = must(device_.accept(soon()));
+  fabric::tcp::Header header;
+  header.type = static_cast<std::uint8_t>(fabric::tcp::FrameType::kWrite);
+  header.id = 1;
+  header.key = grant.key;
+  header.epoch = grant.epoch;
+  header.length = 4096;
+  const std::vector<std::byte> half(2048, std::byte{1});
+  send_bytes(lane.get(), std::as_bytes(std::span(&header, 1)));
+  send_bytes(lane.get(), half);
+  auto byte_at = [&](std::size_t at) {
+    return __atomic_load_n(reinterpret_cast<unsigned char*>(region.data() + at), __ATOMIC_ACQUIRE);
+  };
+  for (auto deadline = soon(); byte_at(2047) != 1 && !deadline.expired();)
+    std::this_thread::sleep_for(1ms);
+  ASSERT_EQ(byte_at(2047), 1);
+  auto next = open_lane(control.get());
+  send_bytes(lane.get(), half);
+  EXPECT_TRUE(closed_by_peer(lane.get(), Deadline::after(5s)));
+  EXPECT_EQ(byte_at(2048), 0);
+  EXPECT_EQ(byte_at(4095), 0);
 }
 
 TEST_F(HostilePeers, LaneTokensAreNotGuessed) {

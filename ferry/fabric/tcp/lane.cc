@@ -169,6 +169,11 @@ void TcpLane::close(const Error& cause) {
   });
 }
 
+void TcpLane::abandon(const Error& cause) {
+  auto self = shared_from_this();
+  loop().with_token([&] { shut_on_loop(cause, false); });
+}
+
 void TcpLane::shut_on_loop(const Error& cause, bool goodbye, Chain first) {
   if (std::exchange(shut_, true)) return;
   {

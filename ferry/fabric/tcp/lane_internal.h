@@ -33,6 +33,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   Result<std::size_t> take_message(std::span<std::byte> into) override;
   bool has_message() const override { return !inbox_.empty(); }
   void close(const Error& cause) override;
+  void abandon(const Error& cause) override;
   const Capabilities& capabilities() const override { return what_it_can(); }
   bool up() const override { return up_.load(std::memory_order_acquire); }
 
