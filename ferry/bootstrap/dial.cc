@@ -47,8 +47,8 @@ Nanos with_jitter(Nanos span) {
 
 }  // namespace
 
-Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, const Hello& mine,
-                     Deadline deadline) {
+Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, Hello mine, Deadline deadline,
+                     const Renew& renew) {
   Nanos pause = kShortestPause;
   Nanos time = kFirstTry;
   std::optional<Error> refusal;  // the last one: it says more than that the time is over
@@ -67,6 +67,7 @@ Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, const Hello
                                          error.os_code(), error.file(), error.line()));
     }
     std::this_thread::sleep_for(rest);
+    if (renew) FERRY_TRY(renew(mine));
     pause = std::min(pause * 2, kLongestPause);
     time *= 2;
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "ferry/base/clock.h"
 #include "ferry/base/fd.h"
 #include "ferry/bootstrap/endpoint.h"
@@ -14,8 +16,11 @@ struct Dialled {
 
 // Connects to the endpoint and runs the handshake. A peer that is busy (it says so, or closes the
 // connection, or does not get round to the handshake) is tried again, with pauses, until the
-// deadline. A peer that refuses is not, and neither is an endpoint where nobody listens.
-Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, const Hello& mine,
-                     Deadline deadline);
+// deadline. A peer that refuses is not, and neither is an endpoint where nobody listens. `renew`
+// changes the hello before each further try, for a hello that is good for one: the peer may have
+// taken it, and its answer may have come too late.
+using Renew = std::function<Status(Hello& mine)>;
+Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, Hello mine, Deadline deadline,
+                     const Renew& renew = {});
 
 }  // namespace ferry::bootstrap

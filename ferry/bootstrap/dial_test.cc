@@ -70,6 +70,27 @@ TEST(Dial, TriesAgainWhenThePeerIsBusy) {
   peer.join();
 }
 
+// A lane's token is spent once the peer has taken it, though the connector may not know.
+TEST(Dial, RenewsItsHelloForEachTry) {
+  BusyListener listener;
+  std::thread peer([&] {
+    turn_away(listener.accept().get());
+    auto socket = listener.accept();
+    auto second = join(socket.get(), Role::kAcceptor, dial_secret(), {}, Deadline::after(20s));
+    ASSERT_TRUE(second) << second.error().to_string();
+    EXPECT_EQ(second->peer.session, 2U);
+  });
+  Hello mine;
+  mine.session = 1;
+  auto made = dial(listener.endpoint(), dial_secret(), mine, Deadline::after(20s),
+                   [](Hello& hello) -> Status {
+                     ++hello.session;
+                     return {};
+                   });
+  EXPECT_TRUE(made) << made.error().to_string();
+  peer.join();
+}
+
 TEST(Dial, SaysBusyWhenThePeerStaysSo) {
   BusyListener listener;
   std::atomic<bool> stop{false};

@@ -89,17 +89,21 @@ Result<std::shared_ptr<Lane>> TcpProvider::connect(std::shared_ptr<PeerSession> 
                                                    std::uint32_t lane, std::span<const std::byte>,
                                                    Loop& loop, const CallAccept& call,
                                                    Deadline deadline) {
-  auto answer = FERRY_TRY(call({}));
-  bootstrap::Decoder decoder(answer);
-  auto token = decoder.u64();
-  FERRY_TRY(decoder.finish("the peer's answer to a tcp lane"));
+  // A token is good for one connection.
+  auto take_token = [&](bootstrap::Hello& hello) -> Status {
+    auto answer = FERRY_TRY(call({}));
+    bootstrap::Decoder decoder(answer);
+    hello.session = decoder.u64();
+    return decoder.finish("the peer's answer to a tcp lane");
+  };
   auto endpoint = FERRY_TRY(bootstrap::Endpoint::parse(peer->identity().endpoint));
   bootstrap::Hello mine;
   mine.purpose = bootstrap::Purpose::kLane;
   mine.device = context_.id.bytes;
-  mine.session = token;
   mine.lane = lane;
-  auto [socket, joined] = FERRY_TRY(bootstrap::dial(endpoint, *context_.secret, mine, deadline));
+  FERRY_TRY(take_token(mine));
+  auto [socket, joined] =
+      FERRY_TRY(bootstrap::dial(endpoint, *context_.secret, mine, deadline, take_token));
   if (joined.peer.device != peer->identity().device.bytes)
     return fail(Code::kUnauthenticated, "another device than {} answered at {}; connect again",
                 peer->identity().device.to_string(), peer->identity().endpoint);
