@@ -27,7 +27,8 @@ constexpr int kIdleMs = 100;
 constexpr int kMostLingering = 1000;
 constexpr std::int64_t kAskNs = 100'000;
 constexpr std::int64_t kSeriesNs = 500'000;
-constexpr std::int64_t kStarvedNs = 300'000'000;  // without a tick, which comes every 100 ms
+// Without a tick, or without a look at the watched fds: each comes every 100 ms.
+constexpr std::int64_t kStarvedNs = 300'000'000;
 constexpr int kMostEvents = 64;
 constexpr unsigned kVain = 4;
 
@@ -290,8 +291,11 @@ void Loop::tick(std::int64_t now) {
 }
 
 void Loop::help_if_starved(std::int64_t now) {
-  if (now - last_tick_seen_.load(std::memory_order_relaxed) < kStarvedNs) return;
+  const auto ticked = last_tick_seen_.load(std::memory_order_relaxed);
+  const auto looked = last_look_.load(std::memory_order_relaxed);
+  if (now - std::min(ticked, looked) < kStarvedNs) return;
   last_tick_seen_.store(now, std::memory_order_relaxed);
+  last_look_.store(now, std::memory_order_relaxed);
   if (!token_.try_take()) return;
   epoll_event events[kMostEvents];
   const int count = epoll_for(epoll_.get(), events, Nanos(0));
@@ -379,12 +383,17 @@ int Loop::work_now() {
 int Loop::wait_for_events(Nanos at_most, bool by_sleeper) {
   epoll_event events[kMostEvents];
   int count = epoll_for(epoll_.get(), events, at_most);
-  if (count <= 0) return 0;
+  if (count <= 0) {
+    last_look_.store(now_ns(), std::memory_order_relaxed);
+    return 0;
+  }
   // A rung bell counts as work: a flag may have been stored for a waiter on another loop.
   int work = with_token([&] {
     for (int i = 0; i < count; ++i) handle(events[i].data.u64, events[i].events);
     return progress_holding_token() + static_cast<int>(tell_others_.load());
   });
+  // Not before: a thread that has taken events and gets no processor has not seen to them.
+  last_look_.store(now_ns(), std::memory_order_relaxed);
   if (watches_only_) work += count;
   after_progress(by_sleeper);  // the event may have been for another thread that sleeps
   return work;
@@ -421,8 +430,9 @@ void Loop::linger() {
 }
 
 // A user thread makes the progress, as soon as it gets a core: stay out of its way, and look again
-// soon. A guest may be busy with other things for long: then what has come is seen to here, and the
-// guest is rung again.
+// soon. If it gets none for long, what has come is seen to here: peers wait for answers. A guest
+// may be busy with other things for long: then what has come is seen to here, and the guest is rung
+// again.
 bool Loop::leave_to_users(std::uint32_t& users_before) {
   auto users = users_.load(std::memory_order_relaxed);
   const bool inside =
@@ -431,7 +441,11 @@ bool Loop::leave_to_users(std::uint32_t& users_before) {
   if (!inside && !guest) return false;
   timespec nap{0, (inside ? kParkMs : kGuestMs) * 1'000'000L};
   ::nanosleep(&nap, nullptr);
-  if (!inside) wait_for_events(Nanos(0));
+  if (inside) {
+    help_if_starved(now_ns());
+  } else {
+    wait_for_events(Nanos(0));
+  }
   return true;
 }
 

@@ -140,7 +140,8 @@ class Loop {
   // Threads that wait here also make progress on `other`, when nobody has for a while: its own
   // poller may get no processor behind them. Before the first wait; `other` outlives all of them.
   void stand_in_for(Loop* other) { starving_ = other; }
-  // One burst of progress and a tick, if nobody has ticked for a while and nobody else is at it.
+  // One burst of progress and a tick, if nobody has ticked for a while, or nobody has seen to
+  // events of watched fds, and nobody else is at it.
   void help_if_starved(std::int64_t now);
   // While tell_others(true) is in force, work done here also wakes the sleepers of `other`.
   void tell_also(Loop* other) { other_ = other; }
@@ -184,6 +185,7 @@ class Loop {
   std::vector<Source*> sources_;  // changed and walked by the token's holder only
   std::int64_t last_tick_ = 0;    // the token's holder's
   std::atomic<std::int64_t> last_tick_seen_{0};
+  std::atomic<std::int64_t> last_look_{0};  // when all events so far were seen to
   Mutex watch_lock_;
   std::vector<std::unique_ptr<Watch>> watches_ FERRY_GUARDED_BY(watch_lock_);  // by fd
   std::uint32_t last_watch_ FERRY_GUARDED_BY(watch_lock_) = 0;

@@ -305,5 +305,34 @@ TEST(LoopWithout, APollerIsSeenToByThoseWhoSpinElsewhere) {
   ::signal(SIGUSR1, before);
 }
 
+// Pings used to be answered by the thread inside accept() alone, however long it got no processor.
+TEST(LoopWithout, AWaiterThatGetsNoProcessorEventsAreSeenToByThePoller) {
+  auto loop = Loop::open("test", std::chrono::microseconds(20), true).value();
+  PipeSource source;
+  loop->add(&source);
+  ASSERT_TRUE(loop->watch(source.fd(), EPOLLIN, &source, 42));
+  std::atomic<int> looks{0};
+  std::atomic<bool> leave{false};
+  std::thread waiter([&] {
+    loop->wait_until(
+        [&] {
+          if (++looks == 1) return false;
+          while (!leave) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          return true;
+        },
+        Deadline::after(kLong), WaitMode::kSleep);
+  });
+  while (looks < 2) std::this_thread::yield();
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(300));  // the poller leaves it to the waiter
+  source.put();
+  for (auto limit = Deadline::after(kLong / 2); source.done_ == 0 && !limit.expired();)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(source.done_, 1);
+  leave = true;
+  waiter.join();
+  loop->remove(&source);
+}
+
 }  // namespace
 }  // namespace ferry::fabric
