@@ -15,6 +15,9 @@ constexpr Nanos kLongestPause = std::chrono::milliseconds(320);
 // forgotten one that it was too busy for: a fresh one is then sooner. Each try gets twice the time
 // of the one before, so that a peer that is merely slow is given what it needs.
 constexpr Nanos kFirstTry = std::chrono::seconds(2);
+// A connection that is established stands in the peer's backlog, and a fresh one would stand behind
+// it: it gets half of the time that is left, up to so many times that of its try.
+constexpr int kEstablished = 4;
 
 struct Attempt {
   Result<Dialled> result;
@@ -22,13 +25,15 @@ struct Attempt {
 };
 
 Attempt dial_once(const Endpoint& endpoint, const Secret& secret, const Hello& mine,
-                  Deadline limit) {
+                  Deadline deadline, Nanos time) {
   const auto late = [](const Error& error) { return error.code() == Code::kDeadlineExceeded; };
-  auto socket = connect_tcp(endpoint, limit);
+  auto socket = connect_tcp(endpoint, std::min(deadline, Deadline::after(time)));
   if (!socket) {
     const auto& error = socket.error();
     return {tl::unexpected<Error>(error), late(error) || error.os_code() == ECONNRESET};
   }
+  const auto patience = std::max(time, std::min(deadline.left() / 2, time * kEstablished));
+  const auto limit = std::min(deadline, Deadline::after(patience));
   auto joined = join(socket->get(), Role::kConnector, secret, mine, limit);
   if (!joined) {
     const auto& error = joined.error();
@@ -53,7 +58,7 @@ Result<Dialled> dial(const Endpoint& endpoint, const Secret& secret, Hello mine,
   Nanos time = kFirstTry;
   std::optional<Error> refusal;  // the last one: it says more than that the time is over
   for (int tries = 1;; ++tries) {
-    auto made = dial_once(endpoint, secret, mine, std::min(deadline, Deadline::after(time)));
+    auto made = dial_once(endpoint, secret, mine, deadline, time);
     if (made.result) return std::move(made.result);
     const auto rest = with_jitter(pause);
     const auto code = made.result.error().code();

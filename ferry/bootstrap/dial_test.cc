@@ -91,6 +91,20 @@ TEST(Dial, RenewsItsHelloForEachTry) {
   peer.join();
 }
 
+// It used to be given up after two seconds, for a place further back.
+TEST(Dial, KeepsItsPlaceInThePeersBacklog) {
+  BusyListener listener;
+  std::thread peer([&] {
+    auto socket = listener.accept();
+    std::this_thread::sleep_for(3s);
+    auto joined = join(socket.get(), Role::kAcceptor, dial_secret(), {}, Deadline::after(60s));
+    EXPECT_TRUE(joined) << joined.error().to_string();
+  });
+  auto made = dial(listener.endpoint(), dial_secret(), {}, Deadline::after(60s));
+  EXPECT_TRUE(made) << made.error().to_string();
+  peer.join();
+}
+
 TEST(Dial, SaysBusyWhenThePeerStaysSo) {
   BusyListener listener;
   std::atomic<bool> stop{false};

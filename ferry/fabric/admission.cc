@@ -21,9 +21,8 @@ constexpr std::size_t kMostPlaces = 1024;
 constexpr std::size_t kFewestPlaces = 16;
 constexpr std::size_t kMostProven = 256;
 constexpr auto kTimeToJoin = std::chrono::seconds(5);
-// How long a newcomer keeps its place without a word, and without its proof, while others wait.
+// How long a newcomer keeps its place without a word while others wait.
 constexpr std::int64_t kSilentNs = 20'000'000;
-constexpr std::int64_t kUnprovenNs = 200'000'000;
 
 // An eighth of the descriptors that the process may have: sessions and lanes need the others.
 std::size_t places_of_strangers() {
@@ -126,9 +125,11 @@ Admission::Newcomers::iterator Admission::longest_at(Stage stage, std::int64_t b
 bool Admission::make_room_on_loop(bool at_once) {
   const auto now = now_ns();
   auto stalled = longest_at(Stage::kSilent, at_once ? now : now - kSilentNs);
-  if (stalled == newcomers_.end())
-    stalled = longest_at(Stage::kOpened, at_once ? now : now - kUnprovenNs);
-  if (stalled == newcomers_.end()) return false;
+  if (stalled == newcomers_.end()) {
+    stalled = longest_at(Stage::kOpened, at_once ? now : now - time_to_prove_.ns());
+    if (stalled == newcomers_.end()) return false;
+    time_to_prove_.turned_away();
+  }
   turn_away_on_loop(stalled);
   return true;
 }
@@ -200,7 +201,10 @@ Status Admission::begin_handshake(Newcomer& newcomer) {
 
 void Admission::change_stage(Newcomer& newcomer, Stage stage) {
   if (newcomer.stage == stage) return;
-  if (stage == Stage::kProven) ++proven_;
+  if (stage == Stage::kProven) {
+    ++proven_;
+    time_to_prove_.proved();
+  }
   newcomer.stage = stage;
   newcomer.since = now_ns();
 }

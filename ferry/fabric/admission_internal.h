@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -16,6 +17,21 @@
 namespace ferry::fabric {
 
 class DeviceCore;
+
+// How long a stranger that has begun a handshake keeps its place without a proof while others wait.
+// Shrinks while strangers prove nothing, so that those who only take up room pass quickly, and
+// grows with each proof, so that members who are merely slow are not turned away. Not thread-safe.
+class TimeToProve {
+ public:
+  static constexpr std::int64_t kMostNs = 200'000'000;
+  static constexpr std::int64_t kLeastNs = 50'000'000;
+  std::int64_t ns() const { return ns_; }
+  void turned_away() { ns_ = std::max(kLeastNs, ns_ - ns_ / 64); }
+  void proved() { ns_ = std::min(kMostNs, ns_ + ns_ / 4); }
+
+ private:
+  std::int64_t ns_ = kMostNs;
+};
 
 // The listening socket of a device, and connections that are not authenticated yet. Strangers have
 // a bounded number of places. When all are taken, a newcomer takes the place of the one that has
@@ -88,6 +104,7 @@ class Admission {
   std::vector<std::byte> introduction_;
   Newcomers newcomers_;
   std::size_t proven_ = 0;  // of newcomers_
+  TimeToProve time_to_prove_;
   std::atomic<bool> full_{false};
   LogLimit refused_{"refused newcomers"};
 };

@@ -59,7 +59,8 @@ TEST(PeerWatch, AnAcknowledgementThatIsOnItsWayIsNotMissing) {
   EXPECT_TRUE(alive.host_answers());
   // Nobody asks the kernel before there are doubts.
   PeerWatch gone(PeerWatch::Limits::of({}));
-  for (int look = 0; look < 30; ++look) (void)gone.look(milliseconds(100), !gone.doubts(milliseconds(100)));
+  for (int look = 0; look < 30; ++look)
+    (void)gone.look(milliseconds(100), !gone.doubts(milliseconds(100)));
   EXPECT_TRUE(gone.silent());
   EXPECT_FALSE(gone.host_answers());
 }
