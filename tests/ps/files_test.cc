@@ -155,5 +155,52 @@ TEST_F(TwoMounts, AnAssignedTensorThatIsTruncatedAndWrittenAgainIsOneStep) {
   expect_in_step(0);
 }
 
+// A job without steps in common, whose servers do not read gradients for as long as `held` is set.
+class LateServer : public ::testing::TestWithParam<ps::Consistency> {
+ protected:
+  ~LateServer() override { held_ = false; }
+
+  void add_to(ps::ServerOptions& server) {
+    server.functions["late"] = [this](const ps::UpdateCall& call) {
+      const auto patience = Deadline::after(120s * kSlower);
+      while (held_ && !patience.expired()) std::this_thread::sleep_for(1ms);
+      for (std::size_t each = 0; each < call.count; ++each)
+        call.updated[each] = call.weights[each] + call.gradient.sources[0][each];
+    };
+  }
+
+  std::atomic<bool> held_{false};
+  Job job_{
+      "shm", {.consistency = GetParam()}, 1, [this](ps::ServerOptions& server) { add_to(server); }};
+  Mount mount_{job_};
+  std::shared_ptr<TensorFile> tensor_ = must(mount_.files.make(
+      "w", f32({kCount}), {}, {.kind = ps::UpdateKind::kFunction, .function = "late"}));
+};
+INSTANTIATE_TEST_SUITE_P(WithoutSteps, LateServer,
+                         ::testing::Values(ps::Consistency::kAsync, ps::Consistency::kBounded));
+
+TEST_P(LateServer, ACommitThatFailedAndIsTriedAgainIsPushedOnce) {
+  mount_.write(*tensor_, 1);
+  held_ = true;
+  mount_.commit_in_vain();
+  mount_.commit_in_vain();
+  held_ = false;
+  must(mount_.files.commit());
+  EXPECT_EQ(mount_.value(*tensor_), 1);
+}
+
+TEST_P(LateServer, AWriteAfterACommitThatFailedWaitsUntilServersHaveReadTheGradient) {
+  mount_.write(*tensor_, 1);
+  held_ = true;
+  mount_.commit_in_vain();
+  auto writer = std::async(std::launch::async, [this] { mount_.write(*tensor_, 100); });
+  // A write that does not wait is done by then; one that waits goes on when the servers do.
+  (void)writer.wait_for(300ms);
+  held_ = false;
+  writer.get();
+  must(mount_.files.commit());
+  EXPECT_EQ(mount_.value(*tensor_), 101);
+}
+
 }  // namespace
 }  // namespace ferry::interop

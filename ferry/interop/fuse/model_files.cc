@@ -32,7 +32,10 @@ ModelFiles::ModelFiles(ps::Worker worker, Nanos patience, std::function<bool()> 
     : patience_(patience), stop_(std::move(stop)), worker_(std::move(worker)) {}
 
 ModelFiles::~ModelFiles() {
-  for (auto& [name, tensor] : known_) tensor->shown.reset();
+  for (auto& [name, tensor] : known_) {
+    tensor->shown.reset();
+    tensor->loan = {};  // must not outlive the worker
+  }
 }
 
 Status ModelFiles::in_turns(const std::function<Status(Deadline)>& call) {
@@ -251,29 +254,54 @@ Status ModelFiles::fill_gaps(TensorFile& tensor) {
   return {};
 }
 
+// In jobs without steps in common, Worker::push() waits until servers have read the gradient, and
+// may run out of time when all of it is posted: so the gradient is lent, and flush() waits.
+Status ModelFiles::post_staged(TensorFile& tensor, Status& partly) {
+  const std::lock_guard hold(worker_mutex_);
+  const auto bytes = tensor.staged->bytes();
+  if (!commits_on_close()) return worker_.push(tensor.parameter, bytes, soon());
+  const auto posted = [this] {
+    const auto stats = worker_.stats();
+    return stats.pushed_in_place + stats.pushed_blocks;
+  };
+  const auto before = posted();
+  auto lent = worker_.lend_gradient(tensor.parameter, bytes, soon());
+  if (lent) {
+    tensor.loan = *std::move(lent);
+    return {};
+  }
+  if (posted() == before) return tl::unexpected<Error>(lent.error());
+  logger().error("mount: a part of what was written to '{}' was pushed, and the rest is lost: {}",
+                 tensor.name, lent.error().message());
+  partly = tl::unexpected<Error>(lent.error());
+  return {};
+}
+
 // From then on servers may read what is staged, and nobody writes there.
 Status ModelFiles::push(const std::shared_ptr<TensorFile>& tensor) {
   FERRY_TRY(open_for_writing(*tensor));
   FERRY_TRY(fill_gaps(*tensor));
   std::shared_ptr<const Shown> old;  // dies when no lock is held
   const std::unique_lock alone(tensor->gate);
-  {
-    const std::lock_guard hold(worker_mutex_);
-    FERRY_TRY(worker_.push(tensor->parameter, tensor->staged->bytes(), soon()));
-  }
+  Status partly;
+  FERRY_TRY(post_staged(*tensor, partly));
+  in_flight_.push_back(tensor);
   const std::lock_guard hold(tensor->mutex);
   old = std::move(tensor->shown);
   tensor->in_flight = true;
   tensor->written.clear();
   tensor->emptied = false;
-  return {};
+  return partly;
 }
 
 Status ModelFiles::finish_step() {
   if (!begun_) return {};
-  for (; !to_push_.empty(); to_push_.pop_back()) {
-    FERRY_TRY(push(to_push_.back()));
-    in_flight_.push_back(to_push_.back());
+  while (!to_push_.empty()) {
+    const auto next = to_push_.back();
+    auto pushed = push(next);
+    // What servers may read is never pushed again, also where the push has failed half-way.
+    if (!in_flight_.empty() && in_flight_.back() == next) to_push_.pop_back();
+    FERRY_TRY(std::move(pushed));
   }
   if (!ended_) {
     const std::lock_guard hold(worker_mutex_);
@@ -286,6 +314,10 @@ Status ModelFiles::finish_step() {
   }));
   for (const auto& tensor : std::exchange(in_flight_, {})) {
     look_again(*tensor);
+    {
+      const std::lock_guard hold(worker_mutex_);
+      tensor->loan = {};  // servers have read it: this does not wait
+    }
     const std::lock_guard hold(tensor->mutex);
     tensor->in_flight = false;
   }

@@ -50,6 +50,7 @@ struct TensorFile {
   Coverage written;
   bool emptied = false;    // by O_TRUNC: what was not written is 0, also of an assigned tensor
   bool in_flight = false;  // servers may still read what is staged
+  ps::Loan loan;           // of what is staged, in jobs without steps in common; worker_mutex_
   // Of a step whose fsync failed: bytes that were written once more, as they are in the step.
   Coverage repeated;
   bool repeated_empty = false;  // O_TRUNC came before them; of an assigned tensor
@@ -96,7 +97,8 @@ class ModelFiles {
   // Pushes all that was written since the last time as one step, and waits until it is applied.
   // After a commit that failed, the next one goes on with the same step: nothing is pushed twice,
   // and another step is begun only if something else was written since. Bytes that are written
-  // again as they are in the step are nothing else.
+  // again as they are in the step are nothing else. A gradient of which only a part could be posted
+  // before the patience ended (jobs without steps in common) is not posted again, either.
   Status commit();
   // Whether closing a file commits too: in jobs without steps in common.
   bool commits_on_close() const;
@@ -123,6 +125,8 @@ class ModelFiles {
   Tensors written_tensors();
 
   Status push(const std::shared_ptr<TensorFile>& tensor);
+  // Posts what is staged. An error: nothing was posted. `partly` is an error if only a part was.
+  Status post_staged(TensorFile& tensor, Status& partly);
   Result<std::shared_ptr<const Shown>> show(TensorFile& tensor);
   Status fill_gaps(TensorFile& tensor);
   Result<std::shared_ptr<TensorFile>> know(const std::string& name, ps::Parameter parameter);
