@@ -48,9 +48,10 @@ class DistBackend final : public KVBackend {
   Status push(std::size_t key, std::span<const tensor::Tensor> values, Deadline deadline) override {
     auto& to = keys_[key];
     FERRY_TRY(stage(to, values, deadline));
+    // If only a part can be posted there is no loan, and servers read until flush() has succeeded.
+    to.in_use = open_ = true;
     to.loan = FERRY_TRY(worker_.lend_gradient(to.parameter, to.staged.bytes(), deadline));
     to.in_use = sync();
-    open_ = true;
     return {};
   }
 
@@ -99,7 +100,7 @@ class DistBackend final : public KVBackend {
     ps::Parameter parameter = 0;
     tensor::Tensor staged{};  // what is pushed; servers of this host read it where it is
     ps::Loan loan{};          // of `staged`
-    bool in_use = false;      // in a step that is not known to be applied
+    bool in_use = false;      // in a step that is not known to be applied, or lending has failed
   };
 
   bool sync() const { return worker_.job().consistency == ps::Consistency::kSync; }
