@@ -18,6 +18,9 @@ expect 1 6 2 3
 expect 2 1 1 2 # the customers share one rank
 expect 1 1 1 4
 
+# A process that leaves while one of its customers waits at a barrier: the others meet there.
+dmlc_job 1 2 2 "$bin/pslite_leave_in_barrier" "$folder" || { cat "$folder/job"; exit 1; }
+
 # One process more than there are ranks: the others go on without it.
 if dmlc_job 1 1 2 "$bin/pslite_multi_workers" 1; then
   echo "a worker too many was not refused"

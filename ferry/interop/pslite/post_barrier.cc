@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "ferry/interop/pslite/post_core_internal.h"
 
@@ -57,6 +58,16 @@ std::map<int, int> Postoffice::Core::barrier_members(int customer_id, int group)
   return members;
 }
 
+void Postoffice::Core::forget_waiting(int process) {
+  for (auto each = barriers_.begin(); each != barriers_.end();) {
+    auto& waiting = each->second;
+    waiting.erase(std::remove_if(waiting.begin(), waiting.end(),
+                                 [process](const Waiting& one) { return one.process == process; }),
+                  waiting.end());
+    each = waiting.empty() ? barriers_.erase(each) : std::next(each);
+  }
+}
+
 void Postoffice::Core::finish_barriers() {
   for (auto each = barriers_.begin(); each != barriers_.end();) {
     auto& waiting = each->second;
@@ -81,9 +92,12 @@ void Postoffice::Core::finish_barriers() {
         barriers_done_.insert(one.request);
         continue;
       }
+      // A process that has left may have a customer that came before; it need not hear.
+      const auto route = routes_.find(one.process);
+      if (route == routes_.end()) continue;
       auto done = head_of(Kind::kBarrierDone);
       Encoder(done).u32(one.request);
-      post(routes_.at(one.process), done, nullptr);
+      post(route->second, done, nullptr);
     }
     changed_.notify_all();
     waiting = std::move(early);

@@ -324,7 +324,10 @@ void Postoffice::Core::gone(std::uint64_t peer) noexcept {
   if (left_.count(node) > 0) return;
   dead_.insert(node);
   LOG(WARNING) << "node " << node << " has gone without a word";
-  if (role == "scheduler") finish_barriers();
+  if (role == "scheduler") {
+    forget_waiting(node);
+    finish_barriers();
+  }
   changed_.notify_all();
 }
 

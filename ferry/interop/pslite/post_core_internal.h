@@ -132,6 +132,8 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   void close_hub();
   void count_barrier(int process, int customer_id, int group, std::uint32_t request);
   std::map<int, int> barrier_members(int customer_id, int group) const;
+  // Of a process that has died: nobody waits for it at barriers, and none of its calls returns.
+  void forget_waiting(int process);
   void finish_barriers();
   void barrier_done(std::uint32_t request);
   void data_arrived(const PeerPtr& from, int sender, ferry::bootstrap::Decoder& in,
