@@ -39,4 +39,7 @@ struct PsOutcome {
 // interrupted.
 Result<PsOutcome> run_ps_local(const PsLocal& local);
 
+// For the processes of one job, which get it as FERRY_SECRET.
+Result<std::string> random_secret();
+
 }  // namespace ferry::cli

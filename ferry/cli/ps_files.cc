@@ -10,6 +10,7 @@
 #include "ferry/cli/bench_child.h"
 #include "ferry/cli/bench_ps.h"
 #include "ferry/cli/bench_size.h"
+#include "ferry/cli/ps.h"
 #include "ferry/storage/temporary_folder.h"
 
 // The mounted model beside a plain file of libfuse in memory, both driven by fio.
@@ -24,14 +25,13 @@ constexpr std::uint64_t kFileBytes = std::uint64_t{256} << 20;
 constexpr std::array<std::uint64_t, 2> kBlocks = {256 << 10, 1 << 20};
 constexpr int kDepth = 8;
 constexpr seconds kPatience{60};
-const std::vector<std::string> kStageSecret = {"FERRY_SECRET=of a benchmark on the loopback"};
 
 // Programs that were started, and the folder they use; gone with the object, in the right order.
 class FileStage {
  public:
   static Result<std::unique_ptr<FileStage>> open(const PsPlan& plan) {
-    std::unique_ptr<FileStage> stage(
-        new FileStage(FERRY_TRY(storage::make_temporary_folder("ferry-files"))));
+    std::unique_ptr<FileStage> stage(new FileStage(
+        FERRY_TRY(storage::make_temporary_folder("ferry-files")), FERRY_TRY(random_secret())));
     FERRY_TRY(stage->begin(plan));
     return stage;
   }
@@ -53,13 +53,14 @@ class FileStage {
   }
 
  private:
-  explicit FileStage(fs::path folder) : folder_(std::move(folder)) {}
+  FileStage(fs::path folder, const std::string& secret)
+      : folder_(std::move(folder)), settings_{"FERRY_SECRET=" + secret} {}
 
   // Starts a program and waits for its first line, which begins like this; what follows.
   Result<std::string> start(const std::string& program, const std::vector<std::string>& args,
                             const std::string& says) {
     children_.push_back(
-        FERRY_TRY(RoundChild::start(program, args, Complaints::kWithTheRest, kStageSecret)));
+        FERRY_TRY(RoundChild::start(program, args, Complaints::kWithTheRest, settings_)));
     auto line = FERRY_TRY(children_.back().read_line(Deadline::after(kPatience)));
     if (!line.starts_with(says)) return fail(Code::kUnavailable, "{}", line);
     return line.substr(says.size());
@@ -92,6 +93,7 @@ class FileStage {
   }
 
   const fs::path folder_;
+  const std::vector<std::string> settings_;
   std::vector<RoundChild> children_;
 };
 

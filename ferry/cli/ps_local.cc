@@ -141,14 +141,6 @@ Result<PsChild> PsChild::start(std::string name, const std::vector<std::string>&
   return fail_errno(problem, "cannot start {} for {}", command.front(), child.name());
 }
 
-Result<std::string> random_secret() {
-  std::array<std::byte, 24> bytes{};
-  FERRY_TRY(bootstrap::random_bytes(bytes));
-  std::string text;
-  for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
-}
-
 // One that was free a moment ago.
 Result<std::uint16_t> free_port() {
   const Fd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -280,6 +272,14 @@ Status start_native(const PsLocal& local, const std::string& secret, const std::
 
 bool PsOutcome::well() const {
   return std::all_of(processes.begin(), processes.end(), [](const auto& one) { return one.well; });
+}
+
+Result<std::string> random_secret() {
+  std::array<std::byte, 24> bytes{};
+  FERRY_TRY(bootstrap::random_bytes(bytes));
+  std::string text;
+  for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  return text;
 }
 
 Result<PsOutcome> run_ps_local(const PsLocal& local) {
