@@ -1,10 +1,14 @@
 // A program for ps-lite: one worker process, whose threads are customers that each call Start().
-//   pslite_multi_workers CUSTOMERS
+//   pslite_multi_workers CUSTOMERS [FILE]
 // DMLC_NUM_WORKER is the number of calls of Start() in all worker processes; with one worker
-// declared, further customers share its rank. Customer 0 is quicker than the others.
+// declared, further customers share its rank. Customer 0 is quicker than the others. With FILE,
+// workers end when it is there.
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include "ps/ps.h"
@@ -25,7 +29,14 @@ struct Meeting {
 };
 Meeting meeting;
 
-void RunWorker(int customer_id, int customers) {
+void WaitForFile(const std::string& path) {
+  for (int tries = 0; !path.empty() && !std::ifstream(path).good(); ++tries) {
+    CHECK_LT(tries, 6000) << path << " does not come";
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+void RunWorker(int customer_id, int customers, const std::string& file) {
   Start(customer_id);
   CHECK_LT(MyRank(), NumWorkers());
   meeting.wait_for(customers);
@@ -46,11 +57,13 @@ void RunWorker(int customer_id, int customers) {
   std::vector<float> outs;
   kv.Wait(kv.PushPull(keys, vals, &outs));
   for (int i = 0; i < num; ++i) CHECK_EQ(outs[i], vals[i] * (rounds + 1)) << "key " << i;
+  WaitForFile(file);
   Finalize(customer_id, true);
 }
 
 int main(int argc, char* argv[]) {
   const int customers = argc > 1 ? std::atoi(argv[1]) : 2;
+  const std::string file = argc > 2 ? argv[2] : "";
   if (std::string(Environment::Get()->find("DMLC_ROLE")) != "worker") {
     Start(0);
     if (IsServer()) {
@@ -62,7 +75,7 @@ int main(int argc, char* argv[]) {
     return 0;
   }
   std::vector<std::thread> threads;
-  for (int id = 0; id < customers; ++id) threads.emplace_back(RunWorker, id, customers);
+  for (int id = 0; id < customers; ++id) threads.emplace_back(RunWorker, id, customers, file);
   for (auto& thread : threads) thread.join();
   return 0;
 }

@@ -36,7 +36,7 @@ expect 0 '' --local 1x2 --consistency async --provider tcp -- "$bin/example_ps_w
 
 # said PATTERN FILE: waits until a role has said so.
 said() {
-  for _ in {1..200}; do
+  for _ in {1..2400}; do
     grep -q "$1" "$2" && return
     sleep 0.05
   done
