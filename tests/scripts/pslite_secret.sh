@@ -32,6 +32,19 @@ wait $one && wait $other || die "two jobs at once: $(cat "$folder/job")"
 left=$(find "$TMPDIR" "/run/user/$UID/tensorferry" -name 'pslite-*' 2>/dev/null || true)
 [[ -z $left ]] || die "left behind: $left"
 
+# Files of schedulers that were killed before they named them: those of days ago go, unless one has a lock on them.
+if place=$(find "$TMPDIR" "/run/user/$UID" -maxdepth 1 -name "tensorferry*" 2>/dev/null | head -1); [[ -n $place ]]; then
+  touch -d '3 days ago' "$place/.new-abandoned" "$place/.new-locked"
+  touch "$place/.new-fresh"
+  exec 7<"$place/.new-locked"
+  flock 7
+  dmlc_job 1 1 1 "$folder/bin/pslite_kv_app" || die "a job beside old files: $(cat "$folder/job")"
+  exec 7<&-
+  files=$(cd "$place" && echo .new-*)
+  rm -f "$place"/.new-{abandoned,locked,fresh}
+  [[ $files == ".new-fresh .new-locked" ]] || die "files that are left: $files"
+fi
+
 # What a killed scheduler leaves behind is not taken for the secret of the next job at its port, whose worker
 # comes first.
 port=$(free_port)

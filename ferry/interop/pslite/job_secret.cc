@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -25,6 +27,8 @@ using ferry::Result;
 
 constexpr std::size_t kSecretBytes = 32;
 constexpr mode_t kOthers = 077;
+constexpr const char* kUnpublished = ".new-";
+constexpr time_t kAbandonedAfter = 24 * 60 * 60;  // seconds
 
 // Where a folder for secrets may be: `base` must be the user's own, or it may be anybody's.
 struct Place {
@@ -103,6 +107,30 @@ std::string read_secret(const Fd& folder, const std::string& name) {
   return got == static_cast<ssize_t>(text.size()) ? text : std::string();
 }
 
+// What schedulers that were killed before publish() have left: nobody has a lock on it. A file that
+// is made just now has none for a moment, so that only those of yesterday count.
+void remove_abandoned(const Fd& folder) {
+  const int copy = openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* list = copy >= 0 ? fdopendir(copy) : nullptr;
+  if (list == nullptr) {
+    if (copy >= 0) (void)close(copy);
+    return;
+  }
+  while (const auto* entry = readdir(list)) {
+    const std::string name = entry->d_name;
+    struct stat facts {};
+    if (name.rfind(kUnpublished, 0) != 0 ||
+        fstatat(folder.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(facts.st_mode) || facts.st_mtime > time(nullptr) - kAbandonedAfter)
+      continue;
+    const Fd file(
+        openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    if (file && flock(file.get(), LOCK_SH | LOCK_NB) == 0)
+      (void)unlinkat(folder.get(), name.c_str(), 0);
+  }
+  (void)closedir(list);
+}
+
 }  // namespace
 
 Result<JobSecret> JobSecret::create(const std::string& scheduler) {
@@ -122,9 +150,10 @@ Result<JobSecret> JobSecret::create(const std::string& scheduler) {
                        "there is no folder for the job's secret ({}); set FERRY_SECRET, the same "
                        "in all processes of the job, or TMPDIR to a folder of your own",
                        tried);
+  remove_abandoned(secret.folder_);
   secret.text_ = FERRY_TRY(random_text());
   secret.final_name_ = secret_name(scheduler);
-  secret.name_ = fmt::format(".new-{}", FERRY_TRY(random_text()));
+  secret.name_ = fmt::format("{}{}", kUnpublished, FERRY_TRY(random_text()));
   secret.file_ = Fd(openat(secret.folder_.get(), secret.name_.c_str(),
                            O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!secret.file_) {
