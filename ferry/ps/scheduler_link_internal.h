@@ -43,7 +43,8 @@ class SchedulerLink {
   explicit SchedulerLink(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   // One that is not `stale`.
   Result<std::shared_ptr<RpcClient>> client_but(const RpcClient* stale, Deadline deadline);
-  bool sound() FERRY_REQUIRES(lock_) { return client_ != nullptr && client_->alive(); }
+  // The session lives, also while one of its lanes is being connected anew.
+  bool sound() FERRY_REQUIRES(lock_) { return client_ != nullptr && !client_->lost(); }
   tl::unexpected<Error> turned_away() const;
   // Not destroyed at once: its channel is perhaps just being found broken, by a loop of the device.
   void lay_aside() FERRY_REQUIRES(lock_);
