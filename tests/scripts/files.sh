@@ -34,7 +34,7 @@ start_job() { # PROVIDER CONSISTENCY WORKERS
     "$ferry" ps --role server --scheduler "$at" --provider "$1" >>"$folder/server.out" 2>&1 &
     pids+=($!)
   done
-  "$ferry" mount "$at" "$folder/m" --provider "$1" --patience 20 >"$folder/mount.out" 2>&1 &
+  "$ferry" mount "$at" "$folder/m" --provider "$1" --patience 120 >"$folder/mount.out" 2>&1 &
   mounted=$!
   pids+=("$mounted")
   wait_for mountpoint -q "$folder/m"
@@ -53,15 +53,21 @@ fails_with() { # TEXT COMMAND...
   grep -q "$text" <<<"$said" || { echo "$*: '$said', not '$text'"; exit 1; }
 }
 
+# make_tensor FOLDER META. Redirections of bash do not report that a close has failed; cp does.
+make_tensor() {
+  echo "$2" >"$folder/meta"
+  cp "$folder/meta" "$1/meta"
+}
+
 for provider in shm tcp; do
   start_job $provider async 1
   m=$folder/m
   mkdir -p "$m/conv1/w"
-  echo '{"shape": [256, 1024], "update": "sum"}' >"$m/conv1/w/meta"
+  make_tensor "$m/conv1/w" '{"shape": [256, 1024], "update": "sum"}'
   mkdir "$m/table"
   head -c 4194304 /dev/urandom >"$folder/first"
   cp "$folder/first" "$m/table/value"
-  echo '{"shape": [1048576], "update": "assign"}' >"$m/table/meta"
+  make_tensor "$m/table" '{"shape": [1048576], "update": "assign"}'
   [[ $(ls "$m" | tr '\n' ' ') == "conv1 grad meta model table " ]] || { ls "$m"; exit 1; }
   [[ $(stat -c %s "$m/conv1/w/grad") == 1048576 ]] || { ls -lR "$m"; cat "$folder"/*.out; exit 1; }
   cmp "$folder/first" "$m/table/value"
@@ -124,7 +130,7 @@ PY
   # 1 GiB, four writers at a time.
   if [[ $provider == shm && $(awk '/MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo) -ge 8 ]]; then
     mkdir "$m/big"
-    echo '{"shape": [268435456], "update": "assign"}' >"$m/big/meta"
+    make_tensor "$m/big" '{"shape": [268435456], "update": "assign"}'
     /usr/bin/python3 -c "import numpy as np; np.arange(268435456, dtype=np.uint32).tofile('$folder/large')"
     writers=()
     for part in 0 1 2 3; do
@@ -148,7 +154,7 @@ done
 # A synchronous job: closing pushes nothing, fsync is the step.
 start_job auto sync 1
 mkdir "$m/w"
-echo '{"shape": [4], "update": "sgd", "rate": 0.5}' >"$m/w/meta"
+make_tensor "$m/w" '{"shape": [4], "update": "sgd", "rate": 0.5}'
 /usr/bin/python3 - "$m" <<'PY'
 import os, sys
 import numpy as np
@@ -216,7 +222,7 @@ end_job
 # A server that dies: errors with a name, and the mount can still be unmounted.
 start_job auto async 1
 mkdir "$m/w"
-echo '{"shape": [1000], "update": "assign"}' >"$m/w/meta"
+make_tensor "$m/w" '{"shape": [1000], "update": "assign"}'
 kill -9 "${pids[1]}" "${pids[2]}"
 cannot_read() { [[ $(LC_ALL=C cat "$m/w/value" 2>&1 >/dev/null) == *"not connected"* ]]; }
 wait_for cannot_read

@@ -54,13 +54,15 @@ Result<std::optional<Found>> Tree::look_at_file(const std::string& folder,
     if (*kind == FileKind::kMeta) found.text = meta_of(found.tensors);
     return found;
   }
+  // First those that are being made: they need no answer of the scheduler, and make_tensor() takes
+  // them away only when find() finds them.
+  if (auto made = made_at(folder); made != nullptr && *kind != FileKind::kGrad)
+    return Found{.kind = *kind, .tensors = {}, .made = std::move(made), .text = {}};
   if (auto tensor = FERRY_TRY(files_.find(name_of_path(folder))); tensor != nullptr) {
     Found found{.kind = *kind, .tensors = {tensor}, .made = {}, .text = {}};
     if (*kind == FileKind::kMeta) found.text = meta_of(*tensor);
     return found;
   }
-  if (auto made = made_at(folder); made != nullptr && *kind != FileKind::kGrad)
-    return Found{.kind = *kind, .tensors = {}, .made = std::move(made), .text = {}};
   return std::nullopt;
 }
 
