@@ -196,6 +196,16 @@ mkdir "$m/w"
 kill -9 "$mounted"
 wait "$mounted" 2>/dev/null || true
 fails_with "not connected" ls "$m"
+# Another process is about to unmount there: this one waits for it, and unmounts nothing meanwhile.
+exec 8<"$folder"
+flock 8
+"$ferry" mount "$at" "$m" --patience 20 >"$folder/mount2.out" 2>&1 8<&- &
+waits=$!
+sleep 1
+grep -q " $m " /proc/self/mountinfo || { echo "a folder was unmounted under the lock of another"; exit 1; }
+kill -9 "$waits"
+wait "$waits" 2>/dev/null || true
+exec 8<&-
 for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
 wait 2>/dev/null || true
 pids=()
