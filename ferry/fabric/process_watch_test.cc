@@ -32,8 +32,8 @@ bool is_watched(ProcessWatch& watch) {
 
 // An event for a descriptor that was closed, whose number the descriptor of a process has got.
 TEST(ProcessWatch, DoesNotTakeALivingProcessForOneThatHasEnded) {
+  Deaf source;  // outlives the loop, whose thread may be about to call it
   auto loop = Loop::open("test", std::chrono::microseconds(20)).value();
-  Deaf source;
   const auto child = ::fork();
   if (child == 0)
     for (;;) ::pause();

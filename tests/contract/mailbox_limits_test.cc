@@ -46,7 +46,7 @@ TEST_F(MailLimits, ASenderThatDoesNotWaitIsToldWhenTooMuchWaits) {
     std::vector<Sending> sendings;
     auto count = fill(sendings, data);
     EXPECT_GT(count, 20U);
-    EXPECT_LT(count, 100U);
+    EXPECT_LT(count, 500U);  // less what leaves for the slots meanwhile
     expect_all(count, 64);
     for (auto& sending : sendings) must(sending.wait());
   }
