@@ -106,6 +106,7 @@ stage_long() { run_programs release long 1; }
 stage_asan() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1
+  export FERRY_GRPC_PATIENCE=5
   # shellcheck disable=SC2046
   run_programs asan-ubsan asan 3 $(fixed_addresses)
 }

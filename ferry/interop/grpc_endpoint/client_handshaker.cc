@@ -12,8 +12,8 @@ namespace ferry::interop {
 
 namespace {
 
-// For the answer of a server that may not know the plug-in, and the link after it.
-constexpr auto kDialLimit = std::chrono::seconds(2);
+// For the answer of a server that may not know the plug-in. One that does not is quick to say so.
+constexpr auto kAskLimit = std::chrono::seconds(4);
 // A server without the plug-in is not asked again for so long.
 constexpr auto kRemember = std::chrono::seconds(10);
 constexpr const char* kProxyArgument = "grpc.http_connect_server";
@@ -73,7 +73,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     hub.watch(interested_, true);
     ref();
     hub.aside([this, &hub, server = *std::move(server), set = thresholds_of(args->args)] {
-      auto dialled = hub.dial(server, set, Deadline::after(hub.scaled(kDialLimit)));
+      auto dialled = hub.dial(server, set, Deadline::after(hub.scaled(kAskLimit)));
       if (!dialled) plain_servers().note(server);
       auto shared = std::make_shared<Result<Dialled>>(std::move(dialled));
       hub.post([this, shared] {

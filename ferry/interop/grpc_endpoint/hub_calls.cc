@@ -18,6 +18,7 @@ namespace {
 constexpr std::uint32_t kCallVersion = 1;
 constexpr std::size_t kMostEndpointText = 256;
 constexpr auto kAcceptTurn = std::chrono::seconds(60);
+// From the answer on: both sides have the plug-in, and may get little of a processor.
 constexpr auto kLinkLimit = std::chrono::seconds(5);
 
 Result<Fd> connect_to(const SocketAddress& address, Deadline deadline) {
@@ -87,15 +88,16 @@ Result<fabric::Channel> Hub::open_lane(const std::string& endpoint, std::uint32_
 }
 
 Result<Dialled> Hub::dial(const SocketAddress& server, const LinkThresholds& set,
-                          Deadline deadline) {
-  auto wire = FERRY_TRY(connect_to(server, deadline));
+                          Deadline answered) {
+  auto wire = FERRY_TRY(connect_to(server, answered));
   bootstrap::Hello mine;
   mine.purpose = bootstrap::Purpose::kGuest;
   mine.device = device_->id().bytes;
   bootstrap::Encoder(mine.blob).u32(kCallVersion);
   const auto joined = FERRY_TRY(bootstrap::join(wire.get(), bootstrap::Role::kConnector, *secret_,
-                                                std::move(mine), deadline));
+                                                std::move(mine), answered));
   const auto answer = FERRY_TRY(decode_answer(joined.peer.blob));
+  const auto deadline = Deadline::after(scaled(kLinkLimit));
   LockGuard<Mutex> guard(dial_lock_);
   auto channel =
       FERRY_TRY(open_lane(answer.endpoint, lanes_[answer.endpoint]++, answer.token, deadline));

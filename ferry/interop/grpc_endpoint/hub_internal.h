@@ -83,8 +83,9 @@ class Hub {
   // An endpoint has lost its connection and waits for what is still on its way.
   void ring_soon();
 
-  // The client's side; blocks. kUnavailable: no plug-in is there, or not for us.
-  Result<Dialled> dial(const SocketAddress& server, const LinkThresholds& set, Deadline deadline);
+  // The client's side; blocks. `answered` is for the answer; the link has a limit of its own.
+  // kUnavailable: no plug-in is there, or not for us.
+  Result<Dialled> dial(const SocketAddress& server, const LinkThresholds& set, Deadline answered);
   // The server's side of a call: what the client is told, and who is told when its channel is
   // there. Not after forget().
   using Arrived = std::function<void(std::shared_ptr<Link>)>;
