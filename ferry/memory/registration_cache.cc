@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -54,6 +55,10 @@ std::thread quiet_thread(const char* name, Body body) {
   pthread_setname_np(thread.native_handle(), name);
   return thread;
 }
+
+// Empties the handle of a thread that lives in another process only: in a child after fork() there
+// is nothing that could be joined or detached.
+void forget_thread(std::thread& thread) { std::construct_at(&thread); }
 
 void ring(const Fd& bell) {
   std::uint64_t one = 1;
@@ -147,8 +152,8 @@ void RegistrationCache::Impl::start_caching() {
 // The listener ends last: what the others free may be watched memory.
 RegistrationCache::Impl::~Impl() {
   if (process_ != ::getpid()) {  // a child after fork(): the threads are the parent's
-    if (listener_.joinable()) listener_.detach();
-    if (sweeper_.joinable()) sweeper_.detach();
+    forget_thread(listener_);
+    forget_thread(sweeper_);
     return;
   }
   if (sweeper_.joinable()) {

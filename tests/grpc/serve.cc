@@ -186,7 +186,8 @@ int serve(int argc, char** argv) {
   std::printf("%d\n", port);
   std::fflush(stdout);
   while (std::getchar() != EOF) continue;
-  server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(1500));
+  // Calls under way get the time that a loaded machine takes for them.
+  server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
   queue->Shutdown();
   raw.join();
   return 0;
