@@ -119,6 +119,15 @@ std::vector<std::vector<float>> sequential(const Training& training) {
   for (;;) ::pause();
 }
 
+// Waits until servers have taken all that the worker has posted: the entries of a ring are taken in
+// order, and init() returns when those with the first values were. Two blocks, since jobs here have
+// up to two shards. What a dead worker has posted and nobody has taken does not count.
+void await_taken(Worker& worker, Deadline deadline) {
+  constexpr std::int64_t kTwoBlocks = 2 * 4096 / sizeof(float);
+  must(worker.init(fmt::format("end of {}", worker.rank()), f32({kTwoBlocks}), {},
+                   {UpdateKind::kSum}, deadline));
+}
+
 int train(const std::vector<std::string>& words) {
   std::uint32_t rank = 0;
   const auto training = Training::parse(words, rank);
@@ -151,7 +160,10 @@ int train(const std::vector<std::string>& words) {
     must(worker.push(parameters[1], raw(b), in_time()));
     if (last && training.how == "before") die();
     must(worker.end_step(in_time()));
-    if (last && training.how == "after") die();
+    if (last && training.how == "after") {
+      await_taken(worker, in_time());
+      die();
+    }
     must(worker.flush(in_time()));
     if (hits)
       std::printf("the step in which a server was lost took %lld ms\n",
