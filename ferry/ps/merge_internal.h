@@ -8,7 +8,7 @@
 
 #include "ferry/fabric/channel.h"
 #include "ferry/fabric/region.h"
-#include "ferry/ps/layout_internal.h"
+#include "ferry/ps/wire/layout_internal.h"
 
 // Gradients of one host that leave it as one: see the design note. Neighbours share memory, and
 // nothing else.

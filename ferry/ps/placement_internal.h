@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ferry/ps/messages_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 
 namespace ferry::ps {
 

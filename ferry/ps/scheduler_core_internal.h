@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "ferry/ps/job_end_internal.h"
 #include "ferry/ps/placement_internal.h"
-#include "ferry/ps/rpc_internal.h"
 #include "ferry/ps/scheduler.h"
-#include "ferry/ps/snapshot_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
 #include "ferry/ps/store_internal.h"
+#include "ferry/ps/wire/job_end_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
 
 namespace ferry::ps {
 

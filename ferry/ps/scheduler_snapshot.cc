@@ -3,7 +3,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/ps/scheduler_core_internal.h"
-#include "ferry/ps/snapshot_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ferry/base/clock.h"
-#include "ferry/ps/messages_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 
 namespace ferry::ps {
 

@@ -10,10 +10,10 @@
 
 #include "ferry/base/inline_function.h"
 #include "ferry/fabric/device.h"
-#include "ferry/ps/layout_internal.h"
 #include "ferry/ps/merge_internal.h"
-#include "ferry/ps/rpc_internal.h"
-#include "ferry/ps/scheduler_link_internal.h"
+#include "ferry/ps/wire/layout_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
+#include "ferry/ps/wire/scheduler_link_internal.h"
 #include "ferry/ps/worker.h"
 
 namespace ferry::ps {

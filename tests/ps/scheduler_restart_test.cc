@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
 #include "tests/ps/roles.h"
 
 namespace ferry::ps::testing {

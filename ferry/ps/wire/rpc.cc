@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/shard_internal.h"
+#include "ferry/ps/server/shard_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <set>
 
-#include "ferry/ps/server_core_internal.h"
+#include "ferry/ps/server/server_core_internal.h"
 
 // What the scheduler and workers ask of a server. All of it runs on the thread of its RpcServer.
 

@@ -1,5 +1,5 @@
-#include "ferry/ps/server_core_internal.h"
-#include "ferry/ps/snapshot_internal.h"
+#include "ferry/ps/server/server_core_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
 
 // A server's part of a snapshot.
 

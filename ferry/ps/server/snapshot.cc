@@ -5,7 +5,7 @@
 #include <map>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/snapshot_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "ferry/ps/messages_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "ferry/fabric/device.h"
-#include "ferry/ps/layout_internal.h"
-#include "ferry/ps/messages_internal.h"
-#include "ferry/ps/snapshot_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
+#include "ferry/ps/wire/layout_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 
 namespace ferry::ps {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ferry/ps/shard_internal.h"
+#include "ferry/ps/server/shard_internal.h"
 
 // Shards that give, and get, a new copy: see the design note.
 

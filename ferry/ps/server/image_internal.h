@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ferry/ps/snapshot_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
 
 namespace ferry::ps {
 

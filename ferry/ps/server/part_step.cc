@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ferry/ps/part_internal.h"
+#include "ferry/ps/server/part_internal.h"
 
 // Rows, what waits for the end of a step, and snapshots.
 

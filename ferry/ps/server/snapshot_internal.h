@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ferry/ps/messages_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 #include "ferry/storage/checkpoint.h"
 
 namespace ferry::ps {

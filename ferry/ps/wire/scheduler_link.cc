@@ -3,14 +3,14 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/scheduler_link_internal.h"
+#include "ferry/ps/wire/scheduler_link_internal.h"
 
 namespace ferry::ps {
 namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kBetweenLooks{50};
+constexpr milliseconds kWatchEvery{50};
 constexpr milliseconds kBetweenTries{100};
 constexpr std::chrono::seconds kOneTry{10};  // to connect, and to be heard
 
@@ -138,7 +138,7 @@ void SchedulerLink::rest(Nanos span) {
 
 void SchedulerLink::watch() {
   for (;;) {
-    rest(kBetweenLooks);
+    rest(kWatchEvery);
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_ || lost_) return;

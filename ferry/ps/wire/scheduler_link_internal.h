@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "ferry/ps/rpc_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
 
 namespace ferry::ps {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ferry/ps/server_core_internal.h"
+#include "ferry/ps/server/server_core_internal.h"
 
 namespace ferry::ps {
 

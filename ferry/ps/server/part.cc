@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "ferry/math/convert.h"
-#include "ferry/ps/part_internal.h"
+#include "ferry/ps/server/part_internal.h"
 
 namespace ferry::ps {
 namespace {

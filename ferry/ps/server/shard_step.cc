@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/shard_internal.h"
+#include "ferry/ps/server/shard_internal.h"
 
 // Steps, members, and what workers are told.
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ferry/ps/part_internal.h"
+#include "ferry/ps/server/part_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/server_core_internal.h"
+#include "ferry/ps/server/server_core_internal.h"
 
 // A server that takes the place of one that is gone gets its shards from the two that have them.
 

@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "ferry/ps/job_end_internal.h"
-#include "ferry/ps/rpc_internal.h"
-#include "ferry/ps/scheduler_link_internal.h"
 #include "ferry/ps/server.h"
-#include "ferry/ps/shard_internal.h"
+#include "ferry/ps/server/shard_internal.h"
+#include "ferry/ps/wire/job_end_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
+#include "ferry/ps/wire/scheduler_link_internal.h"
 
 namespace ferry::ps {
 

@@ -10,7 +10,7 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
-#include "ferry/ps/messages_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 #include "ferry/transfer/mail_hub.h"
 
 namespace ferry::ps {

@@ -13,8 +13,8 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
-#include "ferry/ps/image_internal.h"
-#include "ferry/ps/part_internal.h"
+#include "ferry/ps/server/image_internal.h"
+#include "ferry/ps/server/part_internal.h"
 
 namespace ferry::ps {
 
