@@ -4,24 +4,9 @@
 #include <vector>
 
 #include "ferry/ps/server/snapshot_internal.h"
+#include "ferry/ps/server/step_clock_internal.h"
 
 namespace ferry::ps {
-
-// What a shard knows of a worker's steps.
-struct Member {
-  static constexpr std::uint64_t kForEver = ~std::uint64_t{0};
-  std::uint64_t ended = 0;
-  std::uint64_t since = 0;           // the last step before those in which it counts
-  std::uint64_t through = kForEver;  // the last step in which it counts
-  // The last step in which whoever had this rank before counts. It is ended, and may be open.
-  std::uint64_t former = 0;
-};
-
-// A step that is begun anew under a new number.
-struct Anew {
-  std::uint32_t attempt = 0;  // 0: none is
-  std::uint64_t step = 0;
-};
 
 // All that a shard is, between two steps: for a server that takes the place of one that is gone.
 struct ShardImage {
@@ -29,10 +14,7 @@ struct ShardImage {
     std::uint32_t tensor = 0;
     PartImage image;
   };
-  std::uint64_t clock = 0;
-  std::uint32_t attempt = 0;
-  Anew later;
-  std::vector<Member> members;
+  StepState step;
   std::vector<PartAt> parts;  // whose first values are there
 };
 

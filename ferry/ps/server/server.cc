@@ -1,11 +1,16 @@
 #include "ferry/ps/server.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "ferry/ps/server/server_core_internal.h"
 
 namespace ferry::ps {
+namespace {
+
+constexpr std::chrono::seconds kChannelMayBeLate{5};
+constexpr std::chrono::seconds kCopyPatience{10};
+
+}  // namespace
 
 Result<Server> Server::open(ServerOptions options, Deadline deadline) {
   return Server(FERRY_TRY(Core::open(std::move(options), deadline)));
@@ -40,81 +45,42 @@ Status Server::Core::join(Deadline deadline) {
   put(out, ServerPlace{control_->endpoint(), data_->endpoint(), options_.shards});
   const auto answer = FERRY_TRY(scheduler_->join(Ask::kJoinServer, body, deadline));
   bootstrap::Decoder in(answer);
-  index_ = in.u32();
-  first_shard_ = in.u32();
+  ServerRole role;
+  role.shards = options_.shards;
+  role.index = in.u32();
+  role.first_shard = in.u32();
   const bool newcomer = in.u8() != 0;
-  job_ = FERRY_TRY(get_job(in));
+  role.job = FERRY_TRY(get_job(in));
   const auto token = in.u64();
   FERRY_TRY(in.finish("the scheduler's answer"));
   Bytes who;
-  bootstrap::Encoder(who).u32(index_).u64(token);
-  scheduler_->stay(Ask::kBackServer, who, job_, options_.device);
-  workers_.resize(job_.workers);
-  const bool alone = job_.servers == 1 && options_.shards == 1;
-  for (std::uint32_t each = 0; each < options_.shards * job_.replicas; ++each)
-    shards_.push_back(FERRY_TRY(Shard::open(*data_, job_, alone, newcomer)));
-  acceptor_ = std::thread([this] { accept_data(); });
+  bootstrap::Encoder(who).u32(role.index).u64(token);
+  scheduler_->stay(Ask::kBackServer, who, role.job, options_.device);
+  shards_ = FERRY_TRY(ShardSet::open(*data_, role, newcomer));
+  tensors_.emplace(*data_, *shards_, options_.functions);
+  channels_.emplace(*data_);
+  workers_.emplace(*channels_, *shards_, *tensors_, scaled(kChannelMayBeLate, options_.device));
+  copies_.emplace(*asking_, *shards_, scaled(kCopyPatience, options_.device));
   joined_ = true;
   FERRY_TRY(scheduler_->call(Ask::kServerReady, {}, deadline));
   return {};
 }
 
-// Shards may wait for workers to let go of a plane: nobody holds one from now on.
+// The order matters: nobody asks any more, shards wait for no lease, no transfer reads from parts.
 Server::Core::~Core() {
-  stop_ = true;
-  control_.reset();  // its thread starts the copier
-  if (copier_.joinable()) copier_.join();
-  for (auto& [id, parts] : tensors_)
-    for (auto& at : parts)
-      for (std::uint32_t rank = 0; rank < job_.workers; ++rank) at.part->clear_seat(rank);
-  for (auto& shard : shards_) shard->stop();
-  // No send reads from parts any more.
-  {
-    LockGuard<Mutex> guard(lock_);
-    for (auto& channel : channels_) channel->close();
-  }
-  shards_.clear();
-  if (acceptor_.joinable()) acceptor_.join();
+  control_.reset();
+  copies_.reset();
+  if (shards_ == nullptr) return;
+  if (tensors_)
+    for (std::uint32_t rank = 0; rank < shards_->role().job.workers; ++rank)
+      tensors_->clear_seats(rank);
+  shards_->stop();
+  if (channels_) channels_->close();
+  shards_->close();
 }
 
-void Server::Core::accept_data() {
-  while (!stop_) {
-    auto channel = data_->accept(Deadline::after(std::chrono::milliseconds(100)));
-    if (!channel) continue;
-    LockGuard<Mutex> guard(lock_);
-    // Those of workers that are gone are known to nobody else, once their ranks have others.
-    std::erase_if(channels_,
-                  [](const auto& each) { return !each->alive() && each.use_count() == 1; });
-    spin_.add(*data_, *channel);
-    channels_.push_back(std::make_shared<fabric::Channel>(std::move(*channel)));
-    changed_.notify_all();
-  }
-}
-
-Result<std::shared_ptr<fabric::Channel>> Server::Core::channel_of(const fabric::DeviceId& device) {
-  const auto deadline = Deadline::after(scaled(std::chrono::seconds(5), options_.device));
-  LockGuard<Mutex> guard(lock_);
-  for (;;) {
-    bool came = false;
-    for (auto& channel : channels_) {
-      if (channel->peer() != device) continue;
-      if (channel->alive()) return channel;
-      came = true;
-    }
-    if (came)
-      return fail(Code::kUnavailable, "the data channel of device {} has broken",
-                  device.to_string());
-    if (deadline.expired())
-      return fail(Code::kFailedPrecondition,
-                  "no data channel of device {} has come to {}; connect first", device.to_string(),
-                  data_->endpoint());
-    (void)changed_.wait_for(lock_, deadline.left());
-  }
-}
-
-// With copies, the job may go on without this server: then its connection ends.
-void Server::Core::heard_scheduler(std::uint64_t peer) {
-  if (job_.replicas == 1) return;
+void Server::Core::note_scheduler(std::uint64_t peer) {
+  if (shards_->role().job.replicas == 1) return;
   scheduler_peer_ = peer;
   scheduler_made_ = scheduler_->made();
 }
@@ -125,35 +91,29 @@ void Server::Core::gone(std::uint64_t peer) {
 
 void Server::Core::tick() {
   if (!joined_) return;
-  if (const auto lost = scheduler_->lost(); !lost) scheduler_gone(lost.error());
+  if (const auto lost = scheduler_->lost(); !lost) scheduler_lost(lost.error());
 }
 
-void Server::Core::scheduler_gone(const Error& how) {
+void Server::Core::scheduler_lost(const Error& how) {
   if (end_.is_set()) return;
   // If only this server was cut off, or hung, the others go on with its blocks.
-  if (job_.replicas > 1)
-    for (auto& shard : shards_) shard->retire();
+  if (shards_->role().job.replicas > 1) shards_->retire();
   end_.set(fail(Code::kUnavailable, "{}", how.message()));
 }
 
 ServerStats Server::Core::stats() {
   ServerStats all;
-  all.tensors = tensor_count_;
+  all.tensors = tensors_->size();
   all.memory_bytes = data_->stats().memory.in_use;
-  {
-    LockGuard<Mutex> guard(lock_);
-    all.spin = spin_.now();
-  }
-  for (auto& shard : shards_) {
-    shard->run([&] {
-      const auto& one = shard->stats();
-      all.entries += one.entries;
-      all.bytes += one.bytes;
-      all.in_place += one.in_place;
-      all.steps += one.steps;
-      all.breaches += one.breaches;
-    });
-  }
+  all.spin = channels_->spin();
+  shards_->run_all([&](ShardCore& shard) {
+    const auto& one = shard.stats();
+    all.entries += one.entries;
+    all.bytes += one.bytes;
+    all.in_place += one.in_place;
+    all.steps += one.steps;
+    all.breaches += one.breaches;
+  });
   return all;
 }
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ferry/ps/server/part_list_internal.h"
+#include "ferry/ps/server/step_clock_internal.h"
+#include "ferry/ps/server/worker_connection_internal.h"
+
+namespace ferry::ps {
+
+// What a shard did, counted.
+struct ShardStats {
+  std::uint64_t entries = 0;
+  std::uint64_t in_place = 0;  // payloads that were read where the worker had them
+  std::uint64_t bytes = 0;     // of payloads
+  std::uint64_t steps = 0;     // that were applied
+  std::uint64_t breaches = 0;
+};
+
+// Takes the entries of workers: checks each one, and hands its payload to the part that it is for.
+// Nothing that a worker wrote is believed: what fails a check is a breach, and changes nothing but
+// the blocks of the same entry before the one that failed. Belongs to the shard's thread.
+class Intake {
+ public:
+  enum class Outcome { kTaken, kWaits, kBreach };
+
+  Intake(const JobOptions& job, StepClock& clock, const PartList& parts, ShardStats& stats)
+      : job_(job), clock_(clock), parts_(parts), stats_(stats) {}
+  // kWaits: nothing has changed; the entry is to be taken later.
+  Outcome take(WorkerConnection& from, const Entry& entry);
+
+ private:
+  Outcome take_end(const WorkerConnection& from, const Entry& entry);
+  Outcome take_payload(WorkerConnection& from, const Entry& entry);
+  Outcome take_blocks(WorkerConnection& from, Part& part, const Entry& entry);
+  Outcome take_rows(WorkerConnection& from, Part& part, const Entry& entry);
+  // The worker may want the new values of what it has pushed in a slot.
+  static void answer_push(WorkerConnection& from, Part& part, const Entry& entry, bool pending);
+
+  const JobOptions job_;
+  StepClock& clock_;
+  const PartList& parts_;
+  ShardStats& stats_;
+  std::vector<std::uint64_t> keys_;
+};
+
+}  // namespace ferry::ps
