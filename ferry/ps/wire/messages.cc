@@ -37,7 +37,7 @@ Result<JobOptions> get_job(bootstrap::Decoder& in) {
   job.start_with = in.u32();
   job.merge = in.u8() != 0;
   job.scheduler_away_ms = in.u32();
-  FERRY_TRY(check_job(job));
+  if (in.ok()) FERRY_TRY(check_job(job));
   return job;
 }
 
@@ -48,8 +48,10 @@ void put(bootstrap::Encoder& out, const tensor::Spec& spec) {
 
 Result<tensor::Spec> get_spec(bootstrap::Decoder& in) {
   tensor::Spec spec;
-  spec.type = FERRY_TRY(tensor::element_type_of(in.u8()));
+  const auto type = in.u8();
   const auto rank = in.u8();
+  if (!in.ok()) return spec;
+  spec.type = FERRY_TRY(tensor::element_type_of(type));
   std::vector<std::int64_t> dims;
   for (std::uint8_t each = 0; each < rank && in.ok(); ++each)
     dims.push_back(static_cast<std::int64_t>(in.u64()));
@@ -72,7 +74,7 @@ Result<Update> get_update(bootstrap::Decoder& in) {
        {&update.rate, &update.momentum, &update.beta1, &update.beta2, &update.epsilon})
     *value = get_number(in);
   update.function = in.string(kMostName);
-  if (update.kind < UpdateKind::kAssign || update.kind > UpdateKind::kNone)
+  if (in.ok() && (update.kind < UpdateKind::kAssign || update.kind > UpdateKind::kNone))
     return fail(Code::kInvalidArgument, "there is no update number {}",
                 static_cast<int>(update.kind));
   return update;
@@ -99,7 +101,7 @@ Result<TensorInfo> get_tensor(bootstrap::Decoder& in) {
     const auto offset = in.u64();
     info.runs.push_back({shard, offset, in.u64()});
   }
-  if (info.block_bytes == 0) return fail(Code::kInvalidArgument, "blocks of no bytes");
+  if (in.ok() && info.block_bytes == 0) return fail(Code::kInvalidArgument, "blocks of no bytes");
   return info;
 }
 
@@ -112,7 +114,7 @@ Result<ServerPlace> get_server(bootstrap::Decoder& in) {
   place.control = in.string(kMostName);
   place.data = in.string(kMostName);
   place.shards = in.u32();
-  if (place.shards == 0 || place.shards > 256)
+  if (in.ok() && (place.shards == 0 || place.shards > 256))
     return fail(Code::kOutOfRange, "a server has 1 to 256 shards, not {}", place.shards);
   return place;
 }

@@ -146,7 +146,7 @@ inline std::uint32_t first_of(const JobOptions& job, std::uint32_t server) {
   return (server + job.servers - 1) % job.servers;
 }
 
-// Readers leave failures to Decoder::finish().
+// Readers leave a message that is cut off to Decoder::finish(), and fail if a value cannot be.
 void put(bootstrap::Encoder& out, const JobOptions& job);
 void put(bootstrap::Encoder& out, const tensor::Spec& spec);
 void put(bootstrap::Encoder& out, const Update& update);
