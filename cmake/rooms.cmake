@@ -93,6 +93,7 @@ endfunction()
 # ps-lite's interface. Its headers are <ps/...> to programs.
 function(ferry_pslite_library)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/pslite/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   add_library(tensorferry_pslite STATIC ${sources})
   ferry_public(tensorferry_pslite pslite)
   target_include_directories(tensorferry_pslite SYSTEM PUBLIC

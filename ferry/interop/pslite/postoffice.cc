@@ -44,10 +44,10 @@ int Van::Send(const Message& msg) {
   Postoffice::Get()->Send(msg);
   return msg.meta.data_size;
 }
-void Postoffice::AddCustomer(Customer* customer) { core_->add(customer); }
+void Postoffice::AddCustomer(Customer* customer) { core_->customers.add(customer); }
 void Postoffice::RemoveCustomer(Customer* customer) { core_->remove(customer); }
 Customer* Postoffice::GetCustomer(int app_id, int customer_id, int timeout) const {
-  return core_->find(app_id, customer_id, timeout);
+  return core_->customers.find(app_id, customer_id, timeout);
 }
 void Postoffice::Send(const Message& message) { core_->send(message); }
 bool Postoffice::ReceiveUntil(const std::function<bool()>& ready) {
@@ -62,13 +62,13 @@ const std::vector<int>& Postoffice::GetNodeIDs(int node_id) const {
 }
 const std::vector<Range>& Postoffice::GetServerKeyRanges() { return core_->ranges; }
 void Postoffice::RegisterExitCallback(const Callback& cb) { core_->exit_callbacks.push_back(cb); }
-int Postoffice::num_workers() const { return core_->workers; }
-int Postoffice::num_servers() const { return core_->servers; }
+int Postoffice::num_workers() const { return core_->settings.workers; }
+int Postoffice::num_servers() const { return core_->settings.servers; }
 int Postoffice::my_rank() const { return IDtoRank(core_->id); }
-bool Postoffice::is_worker() const { return core_->role == "worker"; }
-bool Postoffice::is_server() const { return core_->role == "server"; }
-bool Postoffice::is_scheduler() const { return core_->role == "scheduler"; }
-int Postoffice::verbose() const { return core_->verbose; }
+bool Postoffice::is_worker() const { return core_->settings.role == "worker"; }
+bool Postoffice::is_server() const { return core_->settings.role == "server"; }
+bool Postoffice::is_scheduler() const { return core_->settings.role == "scheduler"; }
+int Postoffice::verbose() const { return core_->settings.verbose; }
 void Postoffice::Barrier(int customer_id, int node_group) {
   core_->barrier(customer_id, node_group);
 }
