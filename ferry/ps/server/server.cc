@@ -86,7 +86,7 @@ void Server::Core::note_scheduler(std::uint64_t peer) {
 }
 
 void Server::Core::gone(std::uint64_t peer) {
-  if (peer == scheduler_peer_ && joined_) scheduler_->doubt(scheduler_made_);
+  if (peer == scheduler_peer_ && joined_) scheduler_->suspect(scheduler_made_);
 }
 
 void Server::Core::tick() {

@@ -63,7 +63,7 @@ Result<std::shared_ptr<RpcClient>> SchedulerLink::client_but(const RpcClient* st
                                                              Deadline deadline) {
   LockGuard<Mutex> guard(lock_);
   // The connection that failed is not used again, whatever it says of itself.
-  if (stale != nullptr && client_.get() == stale) lay_aside();
+  if (stale != nullptr && client_.get() == stale) set_aside();
   changed_.notify_all();
   for (;;) {
     if (lost_) return tl::unexpected<Error>(*lost_);
@@ -98,17 +98,17 @@ Result<Bytes> SchedulerLink::join(Ask as, const Bytes& body, Deadline deadline) 
 
 bool SchedulerLink::alive() {
   LockGuard<Mutex> guard(lock_);
-  return !lost_ && (away_ > Nanos(0) || sound());
+  return !lost_ && (away_ > Nanos(0) || is_connected());
 }
 
 Status SchedulerLink::lost() {
   LockGuard<Mutex> guard(lock_);
   if (lost_) return tl::unexpected<Error>(*lost_);
-  if (away_ > Nanos(0) || sound()) return {};
-  return turned_away();
+  if (away_ > Nanos(0) || is_connected()) return {};
+  return rejected();
 }
 
-tl::unexpected<Error> SchedulerLink::turned_away() const {
+tl::unexpected<Error> SchedulerLink::rejected() const {
   return fail(Code::kUnavailable, "the scheduler at {} is gone, or goes on without this one",
               endpoint_);
 }
@@ -118,15 +118,15 @@ std::uint64_t SchedulerLink::made() {
   return made_;
 }
 
-void SchedulerLink::doubt(std::uint64_t made) {
+void SchedulerLink::suspect(std::uint64_t made) {
   LockGuard<Mutex> guard(lock_);
   if (made != made_) return;
-  if (away_ == Nanos(0) && !lost_) lost_ = turned_away().value();
-  lay_aside();
+  if (away_ == Nanos(0) && !lost_) lost_ = rejected().value();
+  set_aside();
   changed_.notify_all();
 }
 
-void SchedulerLink::lay_aside() {
+void SchedulerLink::set_aside() {
   if (client_ != nullptr) former_.push_back(std::move(client_));
   client_ = nullptr;
 }
@@ -142,18 +142,18 @@ void SchedulerLink::watch() {
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_ || lost_) return;
-      if (sound()) continue;
-      lay_aside();
+      if (is_connected()) continue;
+      set_aside();
     }
-    come_back();
+    reconnect();
   }
 }
 
-void SchedulerLink::come_back() {
+void SchedulerLink::reconnect() {
   logger().warn("the scheduler at {} is gone; it is looked for", endpoint_);
   const auto until = Deadline::after(away_);
   for (;;) {
-    auto client = try_back(until);
+    auto client = try_reconnect(until);
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_) return;
@@ -171,7 +171,7 @@ void SchedulerLink::come_back() {
   }
 }
 
-Result<std::shared_ptr<RpcClient>> SchedulerLink::try_back(Deadline deadline) {
+Result<std::shared_ptr<RpcClient>> SchedulerLink::try_reconnect(Deadline deadline) {
   const std::shared_ptr<RpcClient> none;
   const auto one_try = scaled(kOneTry, options_);
   // A device that knows nothing of the scheduler that was at this address before.

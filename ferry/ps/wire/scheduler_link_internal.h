@@ -37,21 +37,21 @@ class SchedulerLink {
   std::uint64_t made();
   // The scheduler may have turned away from this one: it is asked on a new connection, unless there
   // is one already that is newer than that.
-  void doubt(std::uint64_t made);
+  void suspect(std::uint64_t made);
 
  private:
   explicit SchedulerLink(std::string endpoint) : endpoint_(std::move(endpoint)) {}
   // One that is not `stale`.
   Result<std::shared_ptr<RpcClient>> client_but(const RpcClient* stale, Deadline deadline);
   // The session lives, also while one of its lanes is being connected anew.
-  bool sound() FERRY_REQUIRES(lock_) { return client_ != nullptr && !client_->lost(); }
-  tl::unexpected<Error> turned_away() const;
+  bool is_connected() FERRY_REQUIRES(lock_) { return client_ != nullptr && !client_->lost(); }
+  tl::unexpected<Error> rejected() const;
   // Not destroyed at once: its channel is perhaps just being found broken, by a loop of the device.
-  void lay_aside() FERRY_REQUIRES(lock_);
+  void set_aside() FERRY_REQUIRES(lock_);
   void watch();
-  void come_back();
+  void reconnect();
   // Nothing: to be tried again. An error of its own: the scheduler does not want this one.
-  Result<std::shared_ptr<RpcClient>> try_back(Deadline deadline);
+  Result<std::shared_ptr<RpcClient>> try_reconnect(Deadline deadline);
   void rest(Nanos span);
 
   const std::string endpoint_;
