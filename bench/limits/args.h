@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace bench {
+namespace limits {
 
 // The value after `name`, the first choice where it is absent. Ends the program with a sentence
 // when it is none of the choices.
@@ -23,4 +23,4 @@ inline std::string option(int argc, char** argv, const std::string& name,
   return value;
 }
 
-}  // namespace bench
+}  // namespace limits

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-namespace bench {
+namespace limits {
 namespace {
 
 #if defined(__x86_64__)
@@ -87,4 +87,4 @@ void copy(Copy how, std::byte* to, const std::byte* from, std::size_t bytes) {
   }
 }
 
-}  // namespace bench
+}  // namespace limits

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <string>
 
-namespace bench {
+namespace limits {
 
 enum class Copy { kPlain, kStream };
 
@@ -14,4 +14,4 @@ Copy copy_named(const std::string& name);
 // followed by the fence that orders them before a flag.
 void copy(Copy how, std::byte* to, const std::byte* from, std::size_t bytes);
 
-}  // namespace bench
+}  // namespace limits

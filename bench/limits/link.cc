@@ -19,7 +19,7 @@
 
 #include "bench/limits/tensor.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 constexpr std::int64_t kPatienceNs = 60'000'000'000;
@@ -175,4 +175,4 @@ void fault_in(std::span<std::byte> bytes) {
   for (std::size_t i = 0; i < bytes.size(); i += kPage) bytes[i] = std::byte{0};
 }
 
-}  // namespace bench
+}  // namespace limits

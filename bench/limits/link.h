@@ -10,7 +10,7 @@
 #include <string>
 
 // What the two processes of a pair share, made before the second one is forked.
-namespace bench {
+namespace limits {
 
 // Why a run could not be done; becomes the program's `error` line.
 class Failure : public std::runtime_error {
@@ -130,4 +130,4 @@ std::int64_t now_ns();
 // User and system time of all threads of this process.
 std::int64_t cpu_ns();
 
-}  // namespace bench
+}  // namespace limits

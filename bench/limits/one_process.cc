@@ -1,7 +1,7 @@
 // Limit: one process makes the tensor and reads it. Nothing moves but what the caches move.
 #include "bench/limits/round.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 void make_and_read(std::span<std::byte> tensor, const Run& run) {
@@ -13,10 +13,10 @@ void make_and_read(std::span<std::byte> tensor, const Run& run) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main() {
-  return bench::serve({.name = "one-process",
-                       .what = "made and read by one process",
-                       .alone = bench::make_and_read});
+  return limits::serve({.name = "one-process",
+                        .what = "made and read by one process",
+                        .alone = limits::make_and_read});
 }

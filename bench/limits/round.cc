@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace bench {
+namespace limits {
 namespace {
 
 // Larger buffers are given back after each run, so that many idle programs fit into memory.
@@ -305,4 +305,4 @@ int serve(const Program& program) {
   }
 }
 
-}  // namespace bench
+}  // namespace limits

@@ -17,7 +17,7 @@
 //   quit
 //
 // or `error <sentence>`. Between commands both processes sleep.
-namespace bench {
+namespace limits {
 
 struct Run {
   std::uint64_t bytes = 0;
@@ -85,4 +85,4 @@ struct Program {
 // Serves commands until `quit` or end of input. The exit status of the program.
 int serve(const Program& program);
 
-}  // namespace bench
+}  // namespace limits

@@ -18,7 +18,7 @@
 
 #include "bench/limits/shm.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 // A process that reads commands from us, and what it says.
@@ -270,4 +270,4 @@ TEST(Round, TheTakerDiesWithTheGiver) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits

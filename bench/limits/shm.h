@@ -7,7 +7,7 @@
 #include "bench/limits/round.h"
 
 // What the pairs on shared memory have in common: a page of flags, then room for tensors.
-namespace bench {
+namespace limits {
 
 inline constexpr std::size_t kRoom = std::size_t{8} << 30;
 
@@ -54,4 +54,4 @@ class ShmPair : public Pair {
   std::array<std::span<const std::byte>, 1> piece_;
 };
 
-}  // namespace bench
+}  // namespace limits

@@ -3,7 +3,7 @@
 #include "bench/limits/copy.h"
 #include "bench/limits/shm.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 // Below this the hand-shake costs more than the half copy saves.
@@ -53,16 +53,16 @@ class BothCopy : public ShmPair {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main(int argc, char** argv) {
-  const auto how = bench::option(argc, argv, "--copy", {"plain", "nt"});
-  return bench::serve({.name = "shm-both-" + how,
-                       .what = how == "nt"
-                                   ? "shared memory, each side copies half, non-temporal stores"
-                                   : "shared memory, each side copies half",
-                       .shared_bytes = bench::ShmPair::shared_for(2),
-                       .make = [how](bench::Link& link) {
-                         return std::make_unique<bench::BothCopy>(link, bench::copy_named(how));
-                       }});
+  const auto how = limits::option(argc, argv, "--copy", {"plain", "nt"});
+  return limits::serve({.name = "shm-both-" + how,
+                        .what = how == "nt"
+                                    ? "shared memory, each side copies half, non-temporal stores"
+                                    : "shared memory, each side copies half",
+                        .shared_bytes = limits::ShmPair::shared_for(2),
+                        .make = [how](limits::Link& link) {
+                          return std::make_unique<limits::BothCopy>(link, limits::copy_named(how));
+                        }});
 }

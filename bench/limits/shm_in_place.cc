@@ -1,7 +1,7 @@
 // Limit: the tensor is made where the other process reads it. Nothing is copied.
 #include "bench/limits/shm.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 class InPlace : public ShmPair {
@@ -33,12 +33,12 @@ class InPlace : public ShmPair {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main() {
-  return bench::serve(
+  return limits::serve(
       {.name = "shm-in-place",
        .what = "shared memory, made in place, no copy",
-       .shared_bytes = bench::ShmPair::shared_for(1),
-       .make = [](bench::Link& link) { return std::make_unique<bench::InPlace>(link); }});
+       .shared_bytes = limits::ShmPair::shared_for(1),
+       .make = [](limits::Link& link) { return std::make_unique<limits::InPlace>(link); }});
 }

@@ -3,7 +3,7 @@
 #include "bench/limits/copy.h"
 #include "bench/limits/shm.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 class OneCopy : public ShmPair {
@@ -42,16 +42,16 @@ class OneCopy : public ShmPair {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main(int argc, char** argv) {
-  const auto how = bench::option(argc, argv, "--copy", {"plain", "nt"});
-  return bench::serve({.name = "shm-memcpy-" + how,
-                       .what = how == "nt" ? "shared memory, one copy with non-temporal stores"
-                                           : "shared memory, one memcpy",
-                       .min_bytes = 2,
-                       .shared_bytes = bench::ShmPair::shared_for(1),
-                       .make = [how](bench::Link& link) {
-                         return std::make_unique<bench::OneCopy>(link, bench::copy_named(how));
-                       }});
+  const auto how = limits::option(argc, argv, "--copy", {"plain", "nt"});
+  return limits::serve({.name = "shm-memcpy-" + how,
+                        .what = how == "nt" ? "shared memory, one copy with non-temporal stores"
+                                            : "shared memory, one memcpy",
+                        .min_bytes = 2,
+                        .shared_bytes = limits::ShmPair::shared_for(1),
+                        .make = [how](limits::Link& link) {
+                          return std::make_unique<limits::OneCopy>(link, limits::copy_named(how));
+                        }});
 }

@@ -5,7 +5,7 @@
 
 #include "bench/limits/shm.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 // Together more than a core's own cache, chosen by trial (docs/design/benchmarks.md): smaller rings
@@ -74,12 +74,12 @@ class Pipeline : public ShmPair {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main() {
-  return bench::serve(
+  return limits::serve(
       {.name = "shm-private",
        .what = "private memory on both ends, pipelined through a shared ring",
-       .shared_bytes = bench::ShmPair::shared_for(1),
-       .make = [](bench::Link& link) { return std::make_unique<bench::Pipeline>(link); }});
+       .shared_bytes = limits::ShmPair::shared_for(1),
+       .make = [](limits::Link& link) { return std::make_unique<limits::Pipeline>(link); }});
 }

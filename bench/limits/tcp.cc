@@ -12,7 +12,7 @@
 
 #include "bench/limits/round.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 // More loses to the caches.
@@ -131,12 +131,12 @@ class Tcp : public Pair {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main() {
-  return bench::serve(
+  return limits::serve(
       {.name = "tcp",
        .what = "TCP over loopback, a plain socket",
        .min_bytes = 2,
-       .make = [](bench::Link& link) { return std::make_unique<bench::Tcp>(link); }});
+       .make = [](limits::Link& link) { return std::make_unique<limits::Tcp>(link); }});
 }

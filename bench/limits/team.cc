@@ -16,7 +16,7 @@
 
 #include "bench/limits/link.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 constexpr std::int64_t kTeamPatienceNs = 60'000'000'000;
@@ -136,4 +136,4 @@ std::string Team::endpoint(int member) const {
 void Team::report(std::size_t index, double value) { board_->reports.at(index) = value; }
 double Team::reported(std::size_t index) const { return board_->reports.at(index); }
 
-}  // namespace bench
+}  // namespace limits

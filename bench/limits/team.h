@@ -12,7 +12,7 @@
 
 #include "bench/limits/link.h"
 
-namespace bench {
+namespace limits {
 
 // A few processes that measure something together. Made by the process that starts them; each
 // member then runs its part. What a member throws ends the measurement with its sentence; members
@@ -73,4 +73,4 @@ double calls_within(double begin_ns, double end_ns, Call call) {
   }
 }
 
-}  // namespace bench
+}  // namespace limits

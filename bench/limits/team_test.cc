@@ -5,7 +5,7 @@
 
 #include "bench/limits/link.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 std::string failure_of(const std::function<void()>& body) {
@@ -47,4 +47,4 @@ TEST(BenchTeam, ADeathIsNoticed) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-namespace bench {
+namespace limits {
 namespace {
 
 constexpr std::uint64_t kWord = sizeof(std::uint64_t);
@@ -186,4 +186,4 @@ std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t roun
   return wrong + (bytes - at);
 }
 
-}  // namespace bench
+}  // namespace limits

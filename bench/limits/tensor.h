@@ -6,7 +6,7 @@
 
 // The bytes that the pairs move: a pattern, stamped anew in every round so that a receiver can tell
 // this round's data from the last round's.
-namespace bench {
+namespace limits {
 
 inline constexpr std::size_t kPage = 4096;
 
@@ -39,4 +39,4 @@ std::uint64_t read_through(Pieces tensor, Touch touch);
 std::uint64_t wrong_bytes(Pieces tensor, std::uint64_t bytes, std::uint64_t round,
                           bool produced = false);
 
-}  // namespace bench
+}  // namespace limits

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-namespace bench {
+namespace limits {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -100,4 +100,4 @@ TEST(Tensor, ReadingGoesThroughEveryPageOrLine) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits

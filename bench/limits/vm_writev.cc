@@ -6,7 +6,7 @@
 
 #include "bench/limits/shm.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 class VmWrite : public ShmPair {
@@ -52,12 +52,12 @@ class VmWrite : public ShmPair {
 };
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main() {
-  return bench::serve(
+  return limits::serve(
       {.name = "vm-writev",
        .what = "private memory on both ends, process_vm_writev",
-       .shared_bytes = bench::ShmPair::shared_for(0),
-       .make = [](bench::Link& link) { return std::make_unique<bench::VmWrite>(link); }});
+       .shared_bytes = limits::ShmPair::shared_for(0),
+       .make = [](limits::Link& link) { return std::make_unique<limits::VmWrite>(link); }});
 }

@@ -17,7 +17,7 @@
 #include "bench/limits/args.h"
 #include "bench/limits/round.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 using google::protobuf::BytesValue;
@@ -256,21 +256,21 @@ void tune_heap() {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main(int argc, char** argv) {
-  const bool protobuf = bench::option(argc, argv, "--send", {"slices", "bytes"}) == "bytes";
-  const bool tuned = bench::option(argc, argv, "--heap", {"plain", "tuned"}) == "tuned";
-  if (tuned) bench::tune_heap();
-  const bool local = bench::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
+  const bool protobuf = limits::option(argc, argv, "--send", {"slices", "bytes"}) == "bytes";
+  const bool tuned = limits::option(argc, argv, "--heap", {"plain", "tuned"}) == "tuned";
+  if (tuned) limits::tune_heap();
+  const bool local = limits::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
   const std::string version =
       "gRPC " + grpc::Version() + (local ? " over a local socket, " : " over TCP loopback, ");
-  return bench::serve({.name = protobuf ? "grpc-bytes" : "grpc-slices",
-                       .what = version + (protobuf ? "protobuf bytes" : "raw slices"),
-                       .min_bytes = 2,
-                       // Both abort the process with 2 GiB and more.
-                       .max_bytes = (std::uint64_t{1} << 31) - 4096,
-                       .make = [protobuf, local](bench::Link& link) {
-                         return std::make_unique<bench::GrpcPair>(link, protobuf, local);
-                       }});
+  return limits::serve({.name = protobuf ? "grpc-bytes" : "grpc-slices",
+                        .what = version + (protobuf ? "protobuf bytes" : "raw slices"),
+                        .min_bytes = 2,
+                        // Both abort the process with 2 GiB and more.
+                        .max_bytes = (std::uint64_t{1} << 31) - 4096,
+                        .make = [protobuf, local](limits::Link& link) {
+                          return std::make_unique<limits::GrpcPair>(link, protobuf, local);
+                        }});
 }

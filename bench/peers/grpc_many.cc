@@ -29,7 +29,7 @@
 #include "bench/limits/team.h"
 #include "bench/limits/tensor.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 using google::protobuf::BytesValue;
@@ -256,21 +256,21 @@ double number_after(int argc, char** argv, const std::string& name, double usual
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main(int argc, char** argv) {
-  const bool mesh = bench::option(argc, argv, "--pattern", {"server", "mesh"}) == "mesh";
+  const bool mesh = limits::option(argc, argv, "--pattern", {"server", "mesh"}) == "mesh";
   try {
-    bench::Setting setting;
-    setting.clients = std::clamp(static_cast<int>(bench::number_after(argc, argv, "--clients", 4)),
-                                 1, bench::Team::kMost - 1);
+    limits::Setting setting;
+    setting.clients = std::clamp(static_cast<int>(limits::number_after(argc, argv, "--clients", 4)),
+                                 1, limits::Team::kMost - 1);
     setting.bytes = static_cast<std::uint64_t>(
-        std::clamp(bench::number_after(argc, argv, "--bytes", 4096), 32.0, 67108864.0));
-    setting.local = bench::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
-    setting.seconds = std::clamp(bench::number_after(argc, argv, "--seconds", 2), 0.01, 20.0);
-    bench::tune_heap();
+        std::clamp(limits::number_after(argc, argv, "--bytes", 4096), 32.0, 67108864.0));
+    setting.local = limits::option(argc, argv, "--over", {"tcp", "unix"}) == "unix";
+    setting.seconds = std::clamp(limits::number_after(argc, argv, "--seconds", 2), 0.01, 20.0);
+    limits::tune_heap();
     std::printf("ok value=%.17g\n",
-                mesh ? bench::measure_mesh(setting) : bench::measure_calls(setting));
+                mesh ? limits::measure_mesh(setting) : limits::measure_calls(setting));
     return 0;
   } catch (const std::exception& error) {
     std::string sentence = error.what();

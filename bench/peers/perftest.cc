@@ -20,7 +20,7 @@
 #include "bench/limits/args.h"
 #include "bench/limits/link.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 constexpr std::int64_t kPatienceNs = 60'000'000'000;
@@ -240,9 +240,9 @@ void serve_perftest(const std::string& tool) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main(int argc, char** argv) {
-  bench::serve_perftest(
-      bench::option(argc, argv, "--tool", {"ib_write_bw", "ib_read_bw", "ib_write_lat"}));
+  limits::serve_perftest(
+      limits::option(argc, argv, "--tool", {"ib_write_bw", "ib_read_bw", "ib_write_lat"}));
 }

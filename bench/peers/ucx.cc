@@ -12,7 +12,7 @@
 #include "bench/limits/args.h"
 #include "bench/limits/round.h"
 
-namespace bench {
+namespace limits {
 namespace {
 
 enum class Mode { kSegment, kOwn, kTag };
@@ -300,19 +300,19 @@ std::unique_ptr<Pair> make(Link& link, Mode mode) {
 }
 
 }  // namespace
-}  // namespace bench
+}  // namespace limits
 
 int main(int argc, char** argv) {
-  const auto memory = bench::option(argc, argv, "--memory", {"segment", "own", "tag"});
-  const auto over = bench::option(argc, argv, "--over", {"shm", "tcp"});
-  bench::restart_with_settings(argv, over);
-  const auto mode = memory == "segment" ? bench::Mode::kSegment
-                    : memory == "own"   ? bench::Mode::kOwn
-                                        : bench::Mode::kTag;
+  const auto memory = limits::option(argc, argv, "--memory", {"segment", "own", "tag"});
+  const auto over = limits::option(argc, argv, "--over", {"shm", "tcp"});
+  limits::restart_with_settings(argv, over);
+  const auto mode = memory == "segment" ? limits::Mode::kSegment
+                    : memory == "own"   ? limits::Mode::kOwn
+                                        : limits::Mode::kTag;
   const auto path = memory == "tag"   ? "tagged message over " + over
                     : memory == "own" ? std::string("put to ordinary memory")
                                       : std::string("put to a shared-memory segment");
-  return bench::serve({.name = "ucx-" + memory + "-" + over,
-                       .what = std::string("UCX ") + ucp_get_version_string() + ", " + path,
-                       .make = [mode](bench::Link& link) { return bench::make(link, mode); }});
+  return limits::serve({.name = "ucx-" + memory + "-" + over,
+                        .what = std::string("UCX ") + ucp_get_version_string() + ", " + path,
+                        .make = [mode](limits::Link& link) { return limits::make(link, mode); }});
 }

@@ -4,13 +4,13 @@
 
 #include <csignal>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/command_line.h"
+#include "ferry/cli/common/command_line.h"
+#include "ferry/cli/common/seconds.h"
+#include "ferry/cli/doctor_host.h"
 #include "ferry/cli/doctor_peer.h"
 #include "ferry/cli/doctor_report.h"
-#include "ferry/cli/seconds.h"
 
 namespace ferry::cli {
 namespace {
@@ -24,20 +24,8 @@ struct DoctorFlags {
   bool json = false;
 };
 
-const char* mark_of(Finding::Level level) {
-  switch (level) {
-    case Finding::Level::kGood:
-      return "ok  ";
-    case Finding::Level::kNote:
-      return "note";
-    case Finding::Level::kBad:
-      return "BAD ";
-  }
-  return "BAD ";
-}
-
 Result<int> run(const DoctorFlags& flags) {
-  if (!flags.report.empty()) return write_report(flags.report);
+  if (!flags.report.empty()) return write_doctor_report(flags.report);
   if (!flags.listen.empty()) {
     auto options = FERRY_TRY(peer_options(flags.secret_file, flags.seconds));
     FERRY_TRY(serve_probes(flags.listen, options));
@@ -102,19 +90,6 @@ void add_doctor_options(CLI::App& command, DoctorFlags& flags) {
 }
 
 }  // namespace
-
-std::string to_text(const std::vector<Finding>& findings) {
-  std::string text;
-  std::map<std::string, std::string> given;  // advice, and what for
-  for (const auto& finding : findings) {
-    text += fmt::format("{}  {:<26} {}\n", mark_of(finding.level), finding.subject, finding.state);
-    if (finding.advice.empty()) continue;
-    const auto [first, fresh] = given.try_emplace(finding.advice, finding.subject);
-    text += fmt::format("      {:<26} -> {}\n", "",
-                        fresh ? finding.advice : fmt::format("as for {}", first->second));
-  }
-  return text;
-}
 
 void add_doctor(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand(

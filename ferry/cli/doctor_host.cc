@@ -1,3 +1,5 @@
+#include "ferry/cli/doctor_host.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,12 +11,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/doctor.h"
-#include "ferry/cli/grpc.h"
+#include "ferry/cli/common/grpc_plugin.h"
+#include "ferry/cli/common/provider_check.h"
 #include "ferry/cli/mount.h"
-#include "ferry/cli/provider_check.h"
 #include "ferry/fabric/verbs/device_facts.h"
 
 namespace ferry::cli {
@@ -149,6 +151,18 @@ void examine_programs(std::vector<Finding>& out) {
   look("models as files (FUSE)", files);
 }
 
+const char* mark_of(Level level) {
+  switch (level) {
+    case Level::kGood:
+      return "ok  ";
+    case Level::kNote:
+      return "note";
+    case Level::kBad:
+      return "BAD ";
+  }
+  return "BAD ";
+}
+
 const char* name_of(Level level) {
   switch (level) {
     case Level::kGood:
@@ -182,6 +196,19 @@ nlohmann::json to_json(const std::vector<Finding>& findings) {
                     {"state", finding.state},
                     {"advice", finding.advice}});
   return list;
+}
+
+std::string to_text(const std::vector<Finding>& findings) {
+  std::string text;
+  std::map<std::string, std::string> given;  // advice, and what for
+  for (const auto& finding : findings) {
+    text += fmt::format("{}  {:<26} {}\n", mark_of(finding.level), finding.subject, finding.state);
+    if (finding.advice.empty()) continue;
+    const auto [first, fresh] = given.try_emplace(finding.advice, finding.subject);
+    text += fmt::format("      {:<26} -> {}\n", "",
+                        fresh ? finding.advice : fmt::format("as for {}", first->second));
+  }
+  return text;
 }
 
 }  // namespace ferry::cli

@@ -8,11 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_child.h"
-#include "ferry/cli/bench_setup.h"
-#include "ferry/cli/doctor.h"
+#include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/provider_check.h"
+#include "ferry/cli/common/setup.h"
+#include "ferry/cli/doctor_host.h"
 #include "ferry/cli/doctor_stage.h"
-#include "ferry/cli/provider_check.h"
 
 namespace ferry::cli {
 namespace {
@@ -85,7 +85,7 @@ int run_stages(const std::vector<Stage>& stages, std::ostream& report) {
 
 }  // namespace
 
-Result<int> write_report(const std::string& path) {
+Result<int> write_doctor_report(const std::string& path) {
   std::error_code error;
   auto self = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail(Code::kInternal, "cannot tell where this program is: {}", error.message());

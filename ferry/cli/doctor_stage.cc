@@ -6,7 +6,8 @@
 #include <ostream>
 #include <sstream>
 
-#include "ferry/cli/bench_child.h"
+#include "ferry/cli/common/child.h"
+#include "ferry/cli/common/interrupt_guard.h"
 
 namespace ferry::cli {
 namespace {
@@ -21,7 +22,7 @@ constexpr Nanos kGrace = 5s;
 constexpr int kTookTooLong = 124;
 
 // Until it says no more; false when it had to be ended before.
-bool listen_to(RoundChild& child, std::ostream& report, std::string& output,
+bool listen_to(ChildProgram& child, std::ostream& report, std::string& output,
                const std::function<void(int)>& on_second) {
   const auto begun = now_ns();
   for (;;) {
@@ -42,7 +43,7 @@ bool listen_to(RoundChild& child, std::ostream& report, std::string& output,
 StageEnd follow(const Stage& stage, std::ostream& report,
                 const std::function<void(int)>& on_second) {
   StageEnd end;
-  auto child = RoundChild::start(stage.program, stage.args, Complaints::kWithTheRest);
+  auto child = ChildProgram::start(stage.program, stage.args, Complaints::kWithTheRest);
   if (!child) {
     report << child.error().message() << "\n";
     end.exit_code = 127;

@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-#include "ferry/cli/bench_child.h"
+#include "ferry/cli/common/interrupt_guard.h"
 
 namespace ferry::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_child.h"
-#include "ferry/cli/bench_size.h"
-#include "ferry/cli/command_line.h"
-#include "ferry/cli/job_options.h"
-#include "ferry/cli/report_table.h"
+#include "ferry/cli/common/command_line.h"
+#include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/job_options.h"
+#include "ferry/cli/common/table.h"
+#include "ferry/cli/common/text.h"
 #include "ferry/graph/graph_text.h"
 #include "ferry/train/forecast.h"
 

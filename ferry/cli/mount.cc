@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "ferry/cli/bench_run.h"
-#include "ferry/cli/command_line.h"
+#include "ferry/cli/common/command_line.h"
+#include "ferry/cli/common/programs.h"
+#include "ferry/cli/common/seconds.h"
 #include "ferry/cli/doctor_peer.h"
-#include "ferry/cli/seconds.h"
 
 namespace ferry::cli {
 namespace {

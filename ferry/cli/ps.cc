@@ -7,14 +7,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_child.h"
-#include "ferry/cli/bench_size.h"
-#include "ferry/cli/command_line.h"
+#include "ferry/cli/common/command_line.h"
+#include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/job_options.h"
+#include "ferry/cli/common/launch_guard.h"
+#include "ferry/cli/common/report_file.h"
+#include "ferry/cli/common/seconds.h"
+#include "ferry/cli/common/text.h"
 #include "ferry/cli/doctor_peer.h"
-#include "ferry/cli/job_options.h"
-#include "ferry/cli/launch_guard.h"
-#include "ferry/cli/report_json.h"
-#include "ferry/cli/seconds.h"
+#include "ferry/cli/ps_local.h"
 #include "ferry/ps/scheduler.h"
 #include "ferry/ps/server.h"
 

@@ -1,3 +1,5 @@
+#include "ferry/cli/ps_local.h"
+
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -15,10 +17,10 @@
 
 #include "ferry/base/fd.h"
 #include "ferry/bootstrap/secret.h"
-#include "ferry/cli/bench_child.h"
-#include "ferry/cli/bench_run.h"
-#include "ferry/cli/launch_guard.h"
-#include "ferry/cli/ps.h"
+#include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/launch_guard.h"
+#include "ferry/cli/common/programs.h"
+#include "ferry/cli/common/random_secret.h"
 #include "ferry/ps/scheduler.h"
 #include "ferry/train/measure.h"
 
@@ -272,14 +274,6 @@ Status start_native(const PsLocal& local, const std::string& secret, const std::
 
 bool PsOutcome::well() const {
   return std::all_of(processes.begin(), processes.end(), [](const auto& one) { return one.well; });
-}
-
-Result<std::string> random_secret() {
-  std::array<std::byte, 24> bytes{};
-  FERRY_TRY(bootstrap::random_bytes(bytes));
-  std::string text;
-  for (const auto byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-  return text;
 }
 
 Result<PsOutcome> run_ps_local(const PsLocal& local) {

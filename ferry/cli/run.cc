@@ -6,13 +6,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_child.h"
-#include "ferry/cli/bench_size.h"
-#include "ferry/cli/command_line.h"
+#include "ferry/cli/common/command_line.h"
+#include "ferry/cli/common/job_options.h"
+#include "ferry/cli/common/report_file.h"
+#include "ferry/cli/common/sent_report.h"
+#include "ferry/cli/common/text.h"
 #include "ferry/cli/doctor_peer.h"
-#include "ferry/cli/report_json.h"
-#include "ferry/cli/sent_report.h"
 #include "ferry/cli/train.h"
+#include "ferry/cli/train_progress.h"
 #include "ferry/cli/train_report.h"
 
 namespace ferry::cli {

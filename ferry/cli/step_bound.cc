@@ -12,7 +12,7 @@
 
 #include "ferry/base/clock.h"
 #include "ferry/base/fd.h"
-#include "ferry/cli/bench_size.h"
+#include "ferry/cli/common/text.h"
 
 namespace ferry::cli {
 namespace {

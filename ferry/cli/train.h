@@ -1,10 +1,9 @@
 #pragma once
 
 #include <CLI/App.hpp>
-#include <cstdio>
 #include <string>
 
-#include "ferry/cli/job_options.h"
+#include "ferry/cli/common/job_options.h"
 
 namespace ferry::cli {
 
@@ -19,22 +18,6 @@ struct TrainFlags : JobFlags {
 void add_training_options(CLI::App& command, TrainFlags& flags);
 // Runs the jobs, with progress and a report; the exit status.
 Result<int> run_train(const TrainFlags& flags);
-
-// The steps of one worker: one line that is written over on a terminal; elsewhere a line now and
-// then.
-class TrainProgress {
- public:
-  TrainProgress(const train::JobOptions& options, std::FILE* out);
-  void operator()(const train::StepReport& step);
-
- private:
-  const train::JobOptions& options_;
-  std::FILE* out_;
-  const bool on_terminal_;
-  const bool reads_text_;
-  std::uint64_t seen_ = 0;
-  double next_ = 0;
-};
 
 // `ferry train`: trains a model with several processes of this machine.
 void add_train(CLI::App& app, int& exit_code);

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
-#include "ferry/cli/bench_child.h"
-#include "ferry/cli/models_measure.h"
-#include "ferry/cli/train.h"
+#include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/job_options.h"
+#include "ferry/cli/common/job_time.h"
+#include "ferry/cli/common/stats.h"
+#include "ferry/cli/train_progress.h"
 
 namespace ferry::cli {
 namespace {

@@ -5,10 +5,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_size.h"
-#include "ferry/cli/job_options.h"
-#include "ferry/cli/report_json.h"
-#include "ferry/cli/report_table.h"
+#include "ferry/cli/common/job_options.h"
+#include "ferry/cli/common/report_file.h"
+#include "ferry/cli/common/stats.h"
+#include "ferry/cli/common/table.h"
+#include "ferry/cli/common/text.h"
 
 namespace ferry::cli {
 namespace {

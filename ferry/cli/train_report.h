@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "ferry/cli/bench_stats.h"
-#include "ferry/cli/report_svg.h"
-#include "ferry/cli/sent_report.h"
+#include "ferry/cli/common/sent_report.h"
+#include "ferry/cli/common/svg.h"
 #include "ferry/cli/step_bound.h"
 #include "ferry/train/job.h"
 

@@ -8,10 +8,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_run.h"
-#include "ferry/cli/bench_size.h"
-#include "ferry/cli/command_line.h"
-#include "ferry/cli/seconds.h"
+#include "ferry/cli/common/command_line.h"
+#include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/seconds.h"
+#include "ferry/cli/common/text.h"
+#include "ferry/cli/tune_here.h"
 #include "ferry/cli/tune_peer.h"
 #include "ferry/cli/tune_show.h"
 
@@ -79,40 +80,25 @@ Result<int> forget(const TuneFlags& flags, const TuningCache& cache) {
   return 0;
 }
 
-// One measurement for each provider, by two processes of this host.
-Result<FactPlan> tune_plan(const TuneFlags& flags) {
-  FactPlan plan;
-  plan.program = FERRY_TRY(running_program());
-  plan.repeat = 1;
-  for (const auto& name : kTunable) {
-    if (!is_named(split_list(flags.providers), name)) continue;
-    plan.facts.push_back({.id = "tune-" + name,
-                          .sentence = "measuring the path by " + name,
-                          .provider = name,
-                          .args = {"bench-fact", "tune", "--provider", name, "--seconds",
-                                   fmt::format("{}", flags.seconds)}});
-  }
-  return plan;
-}
-
 Result<int> tune_this_host(const TuneFlags& flags, const TuningCache& cache) {
   const auto lock = FERRY_TRY(cache.try_lock());
-  const auto plan = FERRY_TRY(tune_plan(flags));
   InterruptGuard guard;
-  const ProgressLine progress;
-  const auto results =
-      measure_facts(plan, [&](const Fact& fact, int repetition) { progress(fact, repetition); });
-  progress.clear();
-  if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
   Entries entries;
   std::string failures;
-  for (const auto& result : results) {
+  const auto names = split_list(flags.providers);
+  for (const auto& name : kTunable) {
+    if (!is_named(names, name)) continue;
+    fmt::print(stderr, "[measuring the path by {}]\n", name);
+    const auto measured = tune_here(name, flags.seconds);
+    if (InterruptGuard::interrupted()) return InterruptGuard::exit_code();
     const auto host = fabric::host_id();
-    auto entry = cache.load(TuningPath::between(host, host, result.fact.provider));
-    if (result.left_out.empty() && entry) {
+    auto entry = cache.load(TuningPath::between(host, host, name));
+    if (measured && entry) {
       entries.push_back(*std::move(entry));
     } else {
-      failures += fmt::format("\n  {}: {}", result.fact.provider, result.left_out);
+      failures +=
+          fmt::format("\n  {}: {}", name,
+                      measured ? "what was kept cannot be read" : measured.error().message());
     }
   }
   // A provider that was named must work; of all there are, those that do are enough.

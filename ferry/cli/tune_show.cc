@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "ferry/cli/bench_size.h"
-#include "ferry/cli/report_table.h"
+#include "ferry/cli/common/table.h"
+#include "ferry/cli/common/text.h"
 #include "ferry/fabric/types.h"
 
 namespace ferry::cli {

@@ -28,6 +28,14 @@ expect '1: "a.h": write the full path' ferry/base/e.cc '#include "a.h"\n'
 expect '1: only ferry/cli' ferry/base/f.cc 'auto x = getenv("X");\n'
 expect '1: a header begins with #pragma once' ferry/base/g.h 'int x;\n'
 expect '501: 600 lines' ferry/base/h.cc "$(printf '\\n%.0s' {1..600})"
+mkdir -p "$work"/bench/{driver,limits}
+for folder in . driver limits; do echo "# $folder" >"$work/bench/$folder/README.md"; done
+printf '#include "bench/driver/run.h"\n#include "ferry/base/a.h"\n#include "ferry/cli/common/text.h"\n' >"$work/bench/driver/run.cc"
+"$work/tools/check-includes" || { echo "a clean folder of benchmarks was refused"; exit 1; }
+expect '1: "bench/driver/run.h": write the full path' ferry/base/j.cc '#include "bench/driver/run.h"\n'
+expect '1: "ferry/cli/train.h" is a command of ferry' bench/driver/k.cc '#include "ferry/cli/train.h"\n'
+expect '1: "ferry/memory/pool_internal.h" is private to room memory' bench/driver/k.cc '#include "ferry/memory/pool_internal.h"\n'
+expect '1: limits and peers must not include "ferry/base/a.h"' bench/limits/l.cc '#include "ferry/base/a.h"\n'
 mkdir "$work/ferry/attic"
 expect '1: room attic is not listed' ferry/attic/i.cc '\n'
 rmdir "$work/ferry/attic"
