@@ -215,7 +215,8 @@ endfunction()
 # Target check_headers: every header compiles alone, and twice in one file. One that its own x.cc includes
 # first is left out: the library's build has shown it.
 function(ferry_check_headers)
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/ferry/*.h)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/ferry/*.h
+    ${PROJECT_SOURCE_DIR}/bench/*.h)
   set(sources)
   foreach(header ${headers})
     string(REGEX REPLACE "(_internal)?\\.h$" ".cc" own ${PROJECT_SOURCE_DIR}/${header})

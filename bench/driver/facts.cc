@@ -8,9 +8,9 @@
 #include "bench/driver/variants.h"
 #include "ferry/cli/common/child.h"
 #include "ferry/cli/common/interrupt_guard.h"
+#include "ferry/cli/common/stats.h"
 #include "ferry/cli/common/table.h"
 #include "ferry/cli/common/text.h"
-#include "ferry/cli/common/stats.h"
 
 namespace ferry::bench {
 namespace {
