@@ -235,7 +235,7 @@ Result<DynamicReceiver> DynamicReceiver::open(fabric::Device& device, fabric::Ch
   auto body = align_up(std::min(options.pad, Layout::kMostBody), 64) + Metadata::kBytes;
   auto layout = FERRY_TRY(Layout::of(options.slots, body));
   auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
-  auto ticket = landing.ticket(Protocol::kDynamic, device, spec, options.spins);
+  const Ticket ticket{landing.address(device, options.spins), Protocol::kDynamic, 0, spec};
   return DynamicReceiver(
       std::make_unique<Core>(device, channel, std::move(landing), ticket, options));
 }

@@ -29,18 +29,13 @@ Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
   return landing;
 }
 
-Ticket Landing::ticket(Protocol protocol, const fabric::Device& owner, const tensor::Spec& spec,
-                       bool spins) const {
-  Ticket ticket;
-  ticket.protocol = protocol;
-  ticket.spins = spins;
-  ticket.slots = layout_.slots;
-  ticket.body = layout_.body;
-  ticket.nonce = nonce_;
-  ticket.owner = owner.id();
-  ticket.region = remote_;
-  ticket.spec = spec;
-  return ticket;
+LandingAddress Landing::address(const fabric::Device& owner, bool spins) const {
+  return {.spins = spins,
+          .slots = layout_.slots,
+          .body = layout_.body,
+          .nonce = nonce_,
+          .owner = owner.id(),
+          .region = remote_};
 }
 
 tl::unexpected<Error> Landing::wrong_flag(std::uint64_t flag) const {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "ferry/fabric/device.h"
+#include "ferry/transfer/address.h"
 #include "ferry/transfer/layout_internal.h"
 #include "ferry/transfer/remote_word_internal.h"
-#include "ferry/transfer/ticket.h"
 
 namespace ferry::transfer {
 
@@ -17,9 +17,8 @@ class Landing {
   static Result<Landing> open(fabric::Device& device, fabric::Channel& channel,
                               const Layout& layout, std::uint64_t nonce, SlotNames names = {});
 
-  // For the sender.
-  Ticket ticket(Protocol protocol, const fabric::Device& owner, const tensor::Spec& spec,
-                bool spins) const;
+  // For the sender. `spins`: the receiver promises to wait with WaitMode::kSpin only.
+  LandingAddress address(const fabric::Device& owner, bool spins) const;
   const fabric::RemoteRegion& remote() const { return remote_; }
   const Layout& layout() const { return layout_; }
   std::uint64_t nonce() const { return nonce_; }

@@ -7,9 +7,9 @@
 
 namespace ferry::transfer {
 
-Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, const Ticket& ticket,
-                            fabric::WaitMode mode, SlotNames names) {
-  if (channel.peer() != ticket.owner)
+Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel,
+                            const LandingAddress& to, fabric::WaitMode mode, SlotNames names) {
+  if (channel.peer() != to.owner)
     return fail(Code::kFailedPrecondition,
                 "the ticket is not of the device at {}, or of an earlier run of it; ask for a new "
                 "one",
@@ -18,15 +18,15 @@ Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, co
   launch.channel_ = &channel;
   launch.names_ = names;
   launch.mode_ = mode;
-  launch.notify_ = !ticket.spins;
-  launch.tail_flag_ = channel.capabilities().tail_flag && ticket.spins;
-  launch.turn_to(FERRY_TRY(launch.aim_at(ticket)));
-  FERRY_TRY(launch.greet(device, ticket.nonce));
+  launch.notify_ = !to.spins;
+  launch.tail_flag_ = channel.capabilities().tail_flag && to.spins;
+  launch.turn_to(FERRY_TRY(launch.aim_at(to)));
+  FERRY_TRY(launch.greet(device, to.nonce));
   return launch;
 }
 
-Result<Launch::Aim> Launch::aim_at(const Ticket& ticket) const {
-  Aim aim{FERRY_TRY(Layout::of(ticket.slots, ticket.body)), ticket.region};
+Result<Launch::Aim> Launch::aim_at(const LandingAddress& to) const {
+  Aim aim{FERRY_TRY(Layout::of(to.slots, to.body)), to.region};
   if (!channel_->capabilities().maps_peer) return aim;
   auto memory = FERRY_TRY(channel_->map(aim.remote));
   if (memory.size() < aim.layout.bytes())

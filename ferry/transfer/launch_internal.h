@@ -4,9 +4,9 @@
 #include <span>
 
 #include "ferry/fabric/device.h"
+#include "ferry/transfer/address.h"
 #include "ferry/transfer/layout_internal.h"
 #include "ferry/transfer/remote_word_internal.h"
-#include "ferry/transfer/ticket.h"
 
 namespace ferry::transfer {
 
@@ -14,10 +14,11 @@ namespace ferry::transfer {
 // thread at a time.
 class Launch {
  public:
-  // Greets the owner of the ticket. kFailedPrecondition for a ticket of another device, or of an
-  // earlier run of this one. `mode` is how this end waits for slots, from now on.
-  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel, const Ticket& ticket,
-                             fabric::WaitMode mode, SlotNames names = {});
+  // Greets the owner of the landing. kFailedPrecondition for a landing of another device than the
+  // channel's peer, or of an earlier run of it. `mode` is how this end waits for slots, from now
+  // on.
+  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel,
+                             const LandingAddress& to, fabric::WaitMode mode, SlotNames names = {});
 
   fabric::Channel& channel() const { return *channel_; }
   const Layout& layout() const { return layout_; }
@@ -80,7 +81,7 @@ class Launch {
     fabric::RemoteRegion remote;
     std::byte* mapped = nullptr;
   };
-  Result<Aim> aim_at(const Ticket& ticket) const;
+  Result<Aim> aim_at(const LandingAddress& to) const;
   // The next tensor goes into another landing of the same receiver, with as many slots.
   void turn_to(const Aim& aim) {
     layout_ = aim.layout;

@@ -28,15 +28,13 @@ Result<MailHello> exchange_hellos(fabric::Channel& channel, const MailHello& min
   return MailHello::from_wire(FERRY_TRY(std::move(theirs)));
 }
 
-Ticket ticket_of(const MailHello& hello, const fabric::Channel& channel) {
-  Ticket ticket;
-  ticket.spins = hello.spins;
-  ticket.slots = hello.slots;
-  ticket.body = hello.body;
-  ticket.nonce = hello.nonce;
-  ticket.owner = channel.peer();
-  ticket.region = hello.landing;
-  return ticket;
+LandingAddress landing_of(const MailHello& hello, const fabric::Channel& channel) {
+  return {.spins = hello.spins,
+          .slots = hello.slots,
+          .body = hello.body,
+          .nonce = hello.nonce,
+          .owner = channel.peer(),
+          .region = hello.landing};
 }
 
 // The beginning of the peer's words as memory of this process; null where the path maps nothing.
@@ -99,7 +97,7 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   parts.peer = FERRY_TRY(exchange_hellos(channel, mine, start, deadline));
   auto mode = options.spins ? fabric::WaitMode::kSpin : fabric::WaitMode::kAdaptive;
   parts.launch =
-      FERRY_TRY(Launch::open(device, channel, ticket_of(parts.peer, channel), mode, kMailNames));
+      FERRY_TRY(Launch::open(device, channel, landing_of(parts.peer, channel), mode, kMailNames));
   auto* mapped = FERRY_TRY(map_words(parts.peer, channel));
   for (std::uint32_t i = 0; i < parts.peer.rendezvous; ++i)
     parts.peer_words.push_back(word_of(parts.peer, channel, mapped, i * Layout::kLine));

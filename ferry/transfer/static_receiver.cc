@@ -24,7 +24,7 @@ Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Chan
   const auto bytes = FERRY_TRY(spec.bytes());
   auto layout = FERRY_TRY(Layout::of(options.slots, bytes));
   auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
-  auto ticket = landing.ticket(Protocol::kStatic, device, spec, options.spins);
+  const Ticket ticket{landing.address(device, options.spins), Protocol::kStatic, 0, spec};
   auto core = std::make_unique<Core>(std::move(landing), ticket);
   for (std::uint32_t slot = 0; slot < layout.slots; ++slot)
     core->slots.push_back(FERRY_TRY(tensor::Tensor::over(spec, core->landing.body_of(slot))));

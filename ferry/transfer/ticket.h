@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "ferry/fabric/types.h"
 #include "ferry/tensor/shape.h"
+#include "ferry/transfer/address.h"
 
 namespace ferry::transfer {
 
@@ -18,17 +18,12 @@ enum class Protocol : std::uint8_t {
 };
 
 // What the end that owns the memory hands to the other: where the slots are and what they are for.
-// Plain data; the wire format is in docs/wire/transfer.md.
-struct Ticket {
+// Of a shared tensor, `slots` is the number of versions. Plain data; the wire format is in
+// docs/wire/transfer.md.
+struct Ticket : LandingAddress {
   Protocol protocol = Protocol::kStatic;
-  bool spins = false;           // the receiver never sleeps: it need not be woken
-  std::uint32_t slots = 0;      // of the ring; shared: versions
-  std::uint32_t seat = 0;       // shared: which of the readers this is for
-  std::uint64_t body = 0;       // bytes of a slot before its flag
-  std::uint64_t nonce = 0;      // of this opening; never 0
-  fabric::DeviceId owner;       // whose memory it is
-  fabric::RemoteRegion region;  // all of it
-  tensor::Spec spec;            // may have unknown dimensions, unless static
+  std::uint32_t seat = 0;  // shared: which of the readers this is for
+  tensor::Spec spec;       // may have unknown dimensions, unless static
 
   static constexpr std::size_t kWireBytes = 160;
   using Wire = std::array<std::byte, kWireBytes>;
