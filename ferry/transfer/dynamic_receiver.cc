@@ -5,9 +5,9 @@
 #include <deque>
 #include <unordered_map>
 
-#include "ferry/transfer/buffer_pool_internal.h"
+#include "ferry/landing/buffer_pool.h"
+#include "ferry/landing/landing.h"
 #include "ferry/transfer/dynamic_slot.h"
-#include "ferry/transfer/landing_internal.h"
 #include "ferry/transfer/metadata_internal.h"
 
 namespace ferry::transfer {
@@ -21,11 +21,11 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   // What the arrival's token says it holds: 0 the slot (or the sender's buffer), else a buffer.
   static constexpr std::uint64_t kSlotToken = 0;
 
-  Core(fabric::Device& on, fabric::Channel& from, Landing slots, const Ticket& made,
+  Core(fabric::Device& on, fabric::Channel& from, landing::Landing slots, const Ticket& made,
        DynamicOptions how)
       : device(on),
         channel(from),
-        landing(std::make_unique<Landing>(std::move(slots))),
+        landing(std::make_unique<landing::Landing>(std::move(slots))),
         ticket(made),
         options(how),
         in_slots(ticket.slots),
@@ -147,17 +147,17 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   // Offers a pad in which the tensors that went beyond the last one would have fitted. Waits for
   // nobody: a sender that does not see the offer goes on as it did.
   Status offer_larger() {
-    auto most = align_up(std::min(options.most_pad, Layout::kMostBody), 64);
+    auto most = align_up(std::min(options.most_pad, landing::Layout::kMostBody), 64);
     auto body = std::min(std::bit_ceil(align_up(largest, 64)), most) + Metadata::kBytes;
-    auto layout = FERRY_TRY(Layout::of(ticket.slots, body));
-    auto next = FERRY_TRY(Landing::open(device, channel, layout, ticket.nonce));
+    auto layout = FERRY_TRY(landing::Layout::of(ticket.slots, body));
+    auto next = FERRY_TRY(landing::Landing::open(device, channel, layout, ticket.nonce));
     offer = Offer{next.remote(), body}.to_wire();
-    auto at = ticket.slots * Layout::kLine;
+    auto at = ticket.slots * landing::Layout::kLine;
     const auto& to = landing->sender_words();
     (void)offering.wait();  // the last one was taken, so it has ended
-    offering =
-        channel.write_flagged(offer, {to, at}, {to, at + Layout::kHelloFlag}, ++offers, {}, false);
-    offered = std::make_unique<Landing>(std::move(next));
+    offering = channel.write_flagged(offer, {to, at}, {to, at + landing::Layout::kHelloFlag},
+                                     ++offers, {}, false);
+    offered = std::make_unique<landing::Landing>(std::move(next));
     return {};
   }
 
@@ -197,12 +197,12 @@ struct DynamicReceiver::Core final : Arrival::Owner {
 
   fabric::Device& device;
   fabric::Channel& channel;
-  std::unique_ptr<Landing> landing;
-  std::unique_ptr<Landing> offered;  // the sender has not moved there yet
-  std::vector<std::unique_ptr<Landing>> left;
+  std::unique_ptr<landing::Landing> landing;
+  std::unique_ptr<landing::Landing> offered;  // the sender has not moved there yet
+  std::vector<std::unique_ptr<landing::Landing>> left;
   Ticket ticket;
   const DynamicOptions options;
-  std::vector<RemoteWord> words;  // acknowledgements, by slot
+  std::vector<landing::RemoteWord> words;  // acknowledgements, by slot
 
   // What arrivals show: by slot, or by the buffer that a tensor was read to.
   tensor::Tensor& in_buffer(std::size_t index) {
@@ -213,8 +213,8 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   std::deque<tensor::Tensor> in_buffers;
 
   std::optional<Metadata> current;  // of the tensor that has arrived
-  BufferPool pool;
-  std::optional<BufferPool::Buffer> storage;  // where it is read to
+  landing::BufferPool pool;
+  std::optional<landing::BufferPool::Buffer> storage;  // where it is read to
   bool reading = false;
   fabric::Transfer read;
   std::span<std::byte> mapped;  // or where it is in the sender
@@ -232,9 +232,10 @@ struct DynamicReceiver::Core final : Arrival::Owner {
 
 Result<DynamicReceiver> DynamicReceiver::open(fabric::Device& device, fabric::Channel& channel,
                                               const tensor::Spec& spec, DynamicOptions options) {
-  auto body = align_up(std::min(options.pad, Layout::kMostBody), 64) + Metadata::kBytes;
-  auto layout = FERRY_TRY(Layout::of(options.slots, body));
-  auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
+  auto body = align_up(std::min(options.pad, landing::Layout::kMostBody), 64) + Metadata::kBytes;
+  auto layout = FERRY_TRY(landing::Layout::of(options.slots, body));
+  auto landing =
+      FERRY_TRY(landing::Landing::open(device, channel, layout, landing::random_nonce()));
   const Ticket ticket{landing.address(device, options.spins), Protocol::kDynamic, 0, spec};
   return DynamicReceiver(
       std::make_unique<Core>(device, channel, std::move(landing), ticket, options));

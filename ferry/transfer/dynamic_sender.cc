@@ -2,9 +2,9 @@
 #include <cstring>
 #include <vector>
 
-#include "ferry/transfer/buffer_pool_internal.h"
+#include "ferry/landing/buffer_pool.h"
+#include "ferry/landing/launch.h"
 #include "ferry/transfer/dynamic_slot.h"
-#include "ferry/transfer/launch_internal.h"
 #include "ferry/transfer/metadata_internal.h"
 
 namespace ferry::transfer {
@@ -17,8 +17,8 @@ constexpr std::uint64_t kTail = Metadata::kBytes + sizeof(std::uint64_t);
 }  // namespace
 
 struct DynamicSender::Core {
-  Core(fabric::Device& from_device, fabric::Channel& channel, Launch to, const Ticket& from,
-       SenderOptions how)
+  Core(fabric::Device& from_device, fabric::Channel& channel, landing::Launch to,
+       const Ticket& from, SenderOptions how)
       : device(from_device),
         launch(std::move(to)),
         ticket(from),
@@ -26,7 +26,7 @@ struct DynamicSender::Core {
         pool(device, &channel),
         held(launch.layout().slots) {}
 
-  using Buffer = BufferPool::Buffer;
+  using Buffer = landing::BufferPool::Buffer;
 
   std::uint64_t pad() const { return launch.layout().body - Metadata::kBytes; }
   bool fits(std::uint64_t bytes) const { return align_up(bytes, 64) <= pad(); }
@@ -50,16 +50,17 @@ struct DynamicSender::Core {
 
   std::uint64_t offers_made() const {
     return __atomic_load_n(
-        reinterpret_cast<const std::uint64_t*>(launch.offer().data() + Layout::kHelloFlag),
+        reinterpret_cast<const std::uint64_t*>(launch.offer().data() + landing::Layout::kHelloFlag),
         __ATOMIC_ACQUIRE);
   }
   // The landing that the receiver has offered. Nothing: it cannot be reached, and is not used.
-  Result<std::optional<Launch::Aim>> look_at_offer() {
+  Result<std::optional<landing::Launch::Aim>> look_at_offer() {
     auto line = launch.offer();
     Offer::Wire bytes;
     std::memcpy(bytes.data(), line.data(), bytes.size());
     auto offer = Offer::from_wire(bytes);
-    auto layout = offer ? Layout::of(ticket.slots, offer->body) : Result<Layout>(Layout{});
+    auto layout = offer ? landing::Layout::of(ticket.slots, offer->body)
+                        : Result<landing::Layout>(landing::Layout{});
     if (offers_made() != offers + 1 || !offer || !layout || offer->body % 64 != 0 ||
         offer->body < launch.layout().body || layout->bytes() > offer->region.length)
       return fail(Code::kDataLoss, "the receiver at {} makes an offer that cannot be",
@@ -216,10 +217,10 @@ struct DynamicSender::Core {
   }
 
   fabric::Device& device;
-  Launch launch;
+  landing::Launch launch;
   Ticket ticket;
   const SenderOptions options;
-  BufferPool pool;
+  landing::BufferPool pool;
   std::vector<std::optional<Buffer>> held;  // by slot: until the tensor there is let go of
   std::optional<Buffer> given;              // by output()
   std::span<std::byte> given_pad;           // or this, in the receiver
@@ -229,8 +230,8 @@ struct DynamicSender::Core {
   fabric::Transfer written;
   std::optional<Buffer> writing;
   bool under_way = false;
-  std::uint64_t offers = 0;         // that were looked at
-  std::optional<Launch::Aim> next;  // where tensors go to after the one that begins
+  std::uint64_t offers = 0;                  // that were looked at
+  std::optional<landing::Launch::Aim> next;  // where tensors go to after the one that begins
   bool broken = false;
   EdgeStats stats;
 };
@@ -244,7 +245,7 @@ Result<DynamicSender> DynamicSender::open(fabric::Device& device, fabric::Channe
                 ticket.spec.to_string(), spec.to_string());
   if (ticket.body < Metadata::kBytes || ticket.body % 64 != 0)
     return fail(Code::kInvalidArgument, "a dynamic edge with slots of {} bytes", ticket.body);
-  auto launch = FERRY_TRY(Launch::open(device, channel, ticket, options.mode));
+  auto launch = FERRY_TRY(landing::Launch::open(device, channel, ticket, options.mode));
   return DynamicSender(std::make_unique<Core>(device, channel, std::move(launch), ticket, options));
 }
 

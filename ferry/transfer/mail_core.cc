@@ -6,7 +6,7 @@ namespace ferry::transfer {
 
 namespace {
 
-constexpr SlotNames kMailNames{.item = "message batch", .owner = "mailbox"};
+constexpr landing::SlotNames kMailNames{.item = "message batch", .owner = "mailbox"};
 constexpr std::uint64_t kMostMailSlot = std::uint64_t{1} << 30;
 constexpr std::uint64_t kUsualMailSlot = 16 << 10;
 constexpr std::uint32_t kMostMailChunks = 1024;
@@ -28,7 +28,7 @@ Result<MailHello> exchange_hellos(fabric::Channel& channel, const MailHello& min
   return MailHello::from_wire(FERRY_TRY(std::move(theirs)));
 }
 
-LandingAddress landing_of(const MailHello& hello, const fabric::Channel& channel) {
+landing::Address landing_of(const MailHello& hello, const fabric::Channel& channel) {
   return {.spins = hello.spins,
           .slots = hello.slots,
           .body = hello.body,
@@ -41,13 +41,13 @@ LandingAddress landing_of(const MailHello& hello, const fabric::Channel& channel
 Result<std::byte*> map_words(const MailHello& hello, fabric::Channel& channel) {
   if (!channel.capabilities().maps_peer) return nullptr;
   auto memory = FERRY_TRY(channel.map(hello.words));
-  if (memory.size() < hello.rendezvous * Layout::kLine)
+  if (memory.size() < hello.rendezvous * landing::Layout::kLine)
     return fail(Code::kDataLoss, "the peer at {} granted too little", channel.peer_endpoint());
   return memory.data();
 }
 
-RemoteWord word_of(const MailHello& hello, fabric::Channel& channel, std::byte* mapped,
-                   std::uint64_t at) {
+landing::RemoteWord word_of(const MailHello& hello, fabric::Channel& channel, std::byte* mapped,
+                            std::uint64_t at) {
   return {channel, fabric::RemoteAt{hello.words, at}, mapped == nullptr ? nullptr : mapped + at,
           !hello.spins};
 }
@@ -77,14 +77,15 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
                                                  const MailboxOptions& options,
                                                  const MailStart& start, Deadline deadline) {
   auto slot_bytes = mail_slot_bytes(options, start.tuning);
-  auto layout = FERRY_TRY(Layout::of(options.slots, align_up(slot_bytes, 64)));
+  auto layout = FERRY_TRY(landing::Layout::of(options.slots, align_up(slot_bytes, 64)));
   Parts parts;
   parts.options = options;
   parts.tuning = start.tuning;
   parts.source = start.source;
-  parts.landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce(), kMailNames));
-  parts.words =
-      FERRY_TRY(device.allocate(options.rendezvous * Layout::kLine, fabric::Rights::kReadWrite));
+  parts.landing = FERRY_TRY(
+      landing::Landing::open(device, channel, layout, landing::random_nonce(), kMailNames));
+  parts.words = FERRY_TRY(
+      device.allocate(options.rendezvous * landing::Layout::kLine, fabric::Rights::kReadWrite));
   MailHello mine;
   mine.spins = options.spins;
   mine.slots = layout.slots;
@@ -96,11 +97,11 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   mine.words = FERRY_TRY(device.grant(parts.words, fabric::Rights::kReadWrite, channel));
   parts.peer = FERRY_TRY(exchange_hellos(channel, mine, start, deadline));
   auto mode = options.spins ? fabric::WaitMode::kSpin : fabric::WaitMode::kAdaptive;
-  parts.launch =
-      FERRY_TRY(Launch::open(device, channel, landing_of(parts.peer, channel), mode, kMailNames));
+  parts.launch = FERRY_TRY(
+      landing::Launch::open(device, channel, landing_of(parts.peer, channel), mode, kMailNames));
   auto* mapped = FERRY_TRY(map_words(parts.peer, channel));
   for (std::uint32_t i = 0; i < parts.peer.rendezvous; ++i)
-    parts.peer_words.push_back(word_of(parts.peer, channel, mapped, i * Layout::kLine));
+    parts.peer_words.push_back(word_of(parts.peer, channel, mapped, i * landing::Layout::kLine));
   parts.closed_word = word_of(parts.peer, channel, mapped, kClosedAt * sizeof(std::uint64_t));
   if (!parts.launch.maps())
     parts.staging = FERRY_TRY(device.allocate(

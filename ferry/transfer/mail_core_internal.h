@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ferry/transfer/buffer_pool_internal.h"
-#include "ferry/transfer/landing_internal.h"
-#include "ferry/transfer/launch_internal.h"
+#include "ferry/landing/buffer_pool.h"
+#include "ferry/landing/landing.h"
+#include "ferry/landing/launch.h"
 #include "ferry/transfer/mail_record_internal.h"
 #include "ferry/transfer/mail_room_internal.h"
 #include "ferry/transfer/mail_tuning_internal.h"
@@ -155,12 +155,12 @@ class MailCore {
     Tuning tuning;
     TuningSource source = TuningSource::kDefault;
     MailHello peer;
-    Landing landing;
-    Launch launch;
+    landing::Landing landing;
+    landing::Launch launch;
     fabric::Region staging;  // where the path does not map the peer
     fabric::Region words;
-    std::vector<RemoteWord> peer_words;
-    RemoteWord closed_word;
+    std::vector<landing::RemoteWord> peer_words;
+    landing::RemoteWord closed_word;
   };
   static std::uint64_t batch_body(const Parts& parts);
   MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts);
@@ -179,10 +179,10 @@ class MailCore {
   void drop_send(MailOutgoing* out);
   Status drain(Deadline deadline, fabric::WaitMode mode);
   // Nothing: there is no room.
-  Result<std::optional<BufferPool::Buffer>> allocate(std::uint64_t bytes);
+  Result<std::optional<landing::BufferPool::Buffer>> allocate(std::uint64_t bytes);
   // kResourceExhausted at once if the deadline is 0.
-  Result<BufferPool::Buffer> allocate_when_room(std::uint64_t bytes, Deadline deadline,
-                                                fabric::WaitMode mode);
+  Result<landing::BufferPool::Buffer> allocate_when_room(std::uint64_t bytes, Deadline deadline,
+                                                         fabric::WaitMode mode);
   void drop_buffer(std::size_t index);
 
   // Receiving. Null: nothing is there.
@@ -232,7 +232,7 @@ class MailCore {
     }
   };
   struct Shared {  // a buffer of the pool
-    BufferPool::Buffer buffer;
+    landing::BufferPool::Buffer buffer;
     std::uint32_t shares = 0;
     std::uint64_t given = 0;  // bytes that allocate() has counted for it
   };
@@ -275,7 +275,7 @@ class MailCore {
   void settle_words() FERRY_REQUIRES(lock);
   void settle_word(MailOutgoing* waiting, std::uint64_t value) FERRY_REQUIRES(lock);
   std::uint64_t* word_at(std::uint32_t index) const {
-    return reinterpret_cast<std::uint64_t*>(words_.data() + index * Layout::kLine);
+    return reinterpret_cast<std::uint64_t*>(words_.data() + index * landing::Layout::kLine);
   }
   void end(MailOutgoing& out, std::optional<Error> error) FERRY_REQUIRES(lock);
   void off_wire(MailOutgoing& out) FERRY_REQUIRES(lock);
@@ -289,7 +289,8 @@ class MailCore {
   std::vector<Place> find_places(MailParts parts) FERRY_REQUIRES(lock);
   Status copy_parts(MailOutgoing& out, std::vector<Place>& places) FERRY_EXCLUDES(lock);
   Status name_pieces(MailOutgoing& out, const std::vector<Place>& places) FERRY_EXCLUDES(lock);
-  Result<BufferPool::Buffer> share_new(std::uint64_t bytes, MailOutgoing* out) FERRY_EXCLUDES(lock);
+  Result<landing::BufferPool::Buffer> share_new(std::uint64_t bytes, MailOutgoing* out)
+      FERRY_EXCLUDES(lock);
   void share_all(MailOutgoing& out) FERRY_REQUIRES(lock);
   Shared* shared_at(std::span<const std::byte> bytes) FERRY_REQUIRES(lock);
   std::optional<RoomMemory::Found> find_in_room(std::span<const std::byte> part);
@@ -385,11 +386,11 @@ class MailCore {
   const std::uint32_t stages_;
 
   // Out.
-  Launch launch_ FERRY_GUARDED_BY(lock);
+  landing::Launch launch_ FERRY_GUARDED_BY(lock);
   fabric::Region staging_;  // bodies of batches, where the path does not map the peer
   std::unique_ptr<Stage[]> staged_;
   std::uint32_t stage_ FERRY_GUARDED_BY(lock) = 0;  // of the next batch
-  BufferPool pool_;                                 // what the peer may read
+  landing::BufferPool pool_;                        // what the peer may read
   MailList<MailOutgoing> queue_ FERRY_GUARDED_BY(lock);
   std::vector<std::unique_ptr<MailOutgoing>> outgoing_ FERRY_GUARDED_BY(lock);
   std::vector<MailOutgoing*> spare_outgoing_ FERRY_GUARDED_BY(lock);
@@ -401,7 +402,7 @@ class MailCore {
   std::uint64_t announcements_ FERRY_GUARDED_BY(lock) = 0;
 
   // In.
-  Landing landing_ FERRY_GUARDED_BY(lock);
+  landing::Landing landing_ FERRY_GUARDED_BY(lock);
   std::vector<std::uint32_t> slot_holds_ FERRY_GUARDED_BY(lock);
   MailList<MailParcel> inbox_ FERRY_GUARDED_BY(lock);
   std::vector<std::unique_ptr<MailParcel>> parcels_ FERRY_GUARDED_BY(lock);
@@ -409,11 +410,11 @@ class MailCore {
   std::vector<MailParcel*> reading_ FERRY_GUARDED_BY(lock);  // in order of arrival
   std::vector<MailParcel*> to_map_ FERRY_GUARDED_BY(lock);   // of these: nobody maps them yet
   MailList<MailChunk> planned_ FERRY_GUARDED_BY(lock);       // reads that nobody has posted
-  std::vector<RemoteWord> peer_words_ FERRY_GUARDED_BY(lock);
-  RemoteWord closed_word_ FERRY_GUARDED_BY(lock);          // for our closing, at the peer
-  std::vector<bool> index_in_use_ FERRY_GUARDED_BY(lock);  // the peer's
-  std::uint64_t heard_ FERRY_GUARDED_BY(lock) = 0;         // announcements
-  std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);  // an announcement, out of reach
+  std::vector<landing::RemoteWord> peer_words_ FERRY_GUARDED_BY(lock);
+  landing::RemoteWord closed_word_ FERRY_GUARDED_BY(lock);  // for our closing, at the peer
+  std::vector<bool> index_in_use_ FERRY_GUARDED_BY(lock);   // the peer's
+  std::uint64_t heard_ FERRY_GUARDED_BY(lock) = 0;          // announcements
+  std::vector<std::byte> scratch_ FERRY_GUARDED_BY(lock);   // an announcement, out of reach
   std::unordered_map<std::uint64_t, std::span<std::byte>> maps_by_key_ FERRY_GUARDED_BY(lock);
 
   bool taking_ FERRY_GUARDED_BY(lock) = false;  // batches, right now

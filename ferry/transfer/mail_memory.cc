@@ -43,7 +43,7 @@ void MailCore::unshare(std::size_t index) {
   pool_.give(index);
 }
 
-Result<BufferPool::Buffer> MailCore::share_new(std::uint64_t bytes, MailOutgoing* out) {
+Result<landing::BufferPool::Buffer> MailCore::share_new(std::uint64_t bytes, MailOutgoing* out) {
   auto buffer = FERRY_TRY(pool_.take(bytes));
   MailGuard guard(*this);
   // What broke meanwhile may have given back what the peer still looks at.
@@ -57,13 +57,13 @@ Result<BufferPool::Buffer> MailCore::share_new(std::uint64_t bytes, MailOutgoing
   return buffer;
 }
 
-Result<std::optional<BufferPool::Buffer>> MailCore::allocate(std::uint64_t bytes) {
+Result<std::optional<landing::BufferPool::Buffer>> MailCore::allocate(std::uint64_t bytes) {
   {
     MailGuard guard(*this);
     progress_locked();  // what the peer has let go of meanwhile can be used again
     // Also since the peer may still look at what was given back when the mailbox broke.
     if (broken_) return tl::unexpected<Error>(*broken_);
-    if (!has_room(given_bytes_, bytes)) return std::optional<BufferPool::Buffer>();
+    if (!has_room(given_bytes_, bytes)) return std::optional<landing::BufferPool::Buffer>();
     given_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   }
   auto buffer = share_new(bytes, nullptr);
@@ -71,8 +71,9 @@ Result<std::optional<BufferPool::Buffer>> MailCore::allocate(std::uint64_t bytes
   return FERRY_TRY(std::move(buffer));
 }
 
-Result<BufferPool::Buffer> MailCore::allocate_when_room(std::uint64_t bytes, Deadline deadline,
-                                                        fabric::WaitMode mode) {
+Result<landing::BufferPool::Buffer> MailCore::allocate_when_room(std::uint64_t bytes,
+                                                                 Deadline deadline,
+                                                                 fabric::WaitMode mode) {
   auto room = [this, bytes] {
     return has_room(given_bytes_, bytes) || is_broken_.load(std::memory_order_relaxed);
   };

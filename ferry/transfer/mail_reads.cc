@@ -183,7 +183,7 @@ void MailCore::reap(MailParcel& parcel) {
 void MailCore::ask_if_given_up(MailParcel& parcel) {
   parcel.state = MailParcel::State::kAsking;
   parcel.asked = std::exchange(parcel.error, std::nullopt);
-  auto at = parcel.announcement.index * Layout::kLine + kGivenUpAt * sizeof(std::uint64_t);
+  auto at = parcel.announcement.index * landing::Layout::kLine + kGivenUpAt * sizeof(std::uint64_t);
   plan_read(parcel, std::as_writable_bytes(std::span(&parcel.given_up, 1)), {peer_.words, at}, 0);
 }
 

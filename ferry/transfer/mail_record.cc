@@ -29,13 +29,13 @@ T load_once(const std::byte* from) {
 }
 
 Status check_mail_hello(const MailHello& hello) {
-  auto layout = FERRY_TRY(Layout::of(hello.slots, hello.body));
+  auto layout = FERRY_TRY(landing::Layout::of(hello.slots, hello.body));
   if (hello.body < kLeastMailSlot || hello.body > UINT32_MAX || hello.body % 64 != 0)
     return fail(Code::kInvalidArgument, "a mailbox with slots of {} bytes", hello.body);
   if (hello.nonce == 0 || hello.rendezvous == 0 || hello.rendezvous > MailLimits::kRendezvous)
     return fail(Code::kInvalidArgument, "a mailbox with {} rendezvous", hello.rendezvous);
   if (layout.bytes() > hello.landing.length ||
-      hello.rendezvous * Layout::kLine > hello.words.length)
+      hello.rendezvous * landing::Layout::kLine > hello.words.length)
     return fail(Code::kOutOfRange, "a mailbox whose slots or words do not fit into their regions");
   return {};
 }

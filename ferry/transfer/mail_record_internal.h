@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ferry/fabric/types.h"
-#include "ferry/transfer/layout_internal.h"
+#include "ferry/landing/layout.h"
 
 namespace ferry::transfer {
 

@@ -2,7 +2,7 @@
 
 namespace ferry::transfer {
 
-Result<BufferPool::Buffer> RoomMemory::take(std::uint64_t bytes) {
+Result<landing::BufferPool::Buffer> RoomMemory::take(std::uint64_t bytes) {
   {
     LockGuard<SpinLock> guard(lock_);
     if (bytes > most_ || given_ > most_ - bytes)

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ferry/base/spin.h"
-#include "ferry/transfer/buffer_pool_internal.h"
+#include "ferry/landing/buffer_pool.h"
 
 namespace ferry::transfer {
 
@@ -19,7 +19,7 @@ class RoomMemory {
         most_(most) {}
 
   // With one share, the caller's.
-  Result<BufferPool::Buffer> take(std::uint64_t bytes);
+  Result<landing::BufferPool::Buffer> take(std::uint64_t bytes);
   // `lost`: a peer that is cut off may still look at it; it is not used again.
   void unshare(std::size_t index, bool lost = false);
 
@@ -35,7 +35,7 @@ class RoomMemory {
 
  private:
   struct Entry {
-    BufferPool::Buffer buffer;
+    landing::BufferPool::Buffer buffer;
     std::uint32_t shares = 0;
     std::uint64_t given = 0;
     bool lost = false;
@@ -43,7 +43,7 @@ class RoomMemory {
   std::optional<Found> find_locked(std::span<const std::byte> bytes) FERRY_REQUIRES(lock_);
 
   static constexpr std::uint64_t kKept = 4;
-  BufferPool pool_;
+  landing::BufferPool pool_;
   const std::uint64_t most_;
   SpinLock lock_;
   std::vector<Entry> entries_ FERRY_GUARDED_BY(lock_);  // by index in the pool

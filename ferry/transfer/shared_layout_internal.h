@@ -7,7 +7,7 @@
 #include <span>
 
 #include "ferry/base/error.h"
-#include "ferry/transfer/layout_internal.h"
+#include "ferry/landing/layout.h"
 
 namespace ferry::transfer {
 
@@ -30,7 +30,7 @@ struct SharedLayout {
   std::uint32_t seats = 0;
   std::uint64_t body = 0;
 
-  static constexpr std::uint64_t kLine = Layout::kLine;
+  static constexpr std::uint64_t kLine = landing::Layout::kLine;
   static constexpr std::uint32_t kMostVersions = 255;
   static constexpr std::uint32_t kMostSeats = 4096;
   static constexpr std::uint64_t kCopying = 8;
@@ -43,9 +43,9 @@ struct SharedLayout {
     if (seats == 0 || seats > kMostSeats)
       return fail(Code::kInvalidArgument, "a shared tensor has 1 to {} readers, not {}", kMostSeats,
                   seats);
-    if (body > Layout::kMostBody)
+    if (body > landing::Layout::kMostBody)
       return fail(Code::kOutOfRange, "a tensor of {} bytes; {} is the most", body,
-                  Layout::kMostBody);
+                  landing::Layout::kMostBody);
     return SharedLayout{versions, seats, body};
   }
   std::uint64_t version_at(std::uint32_t version) const { return kLine * (1 + version); }

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "ferry/base/stall.h"
-#include "ferry/transfer/buffer_pool_internal.h"
+#include "ferry/landing/buffer_pool.h"
 #include "ferry/transfer/shared_layout_internal.h"
 #include "ferry/transfer/shared_tensor.h"
 
@@ -128,7 +128,7 @@ struct SharedReader::Core final : Arrival::Owner {
   fabric::Channel& channel;
   const Ticket ticket;
   SharedWords words;
-  BufferPool pool;
+  landing::BufferPool pool;
   tensor::Tensor lease;               // what arrivals show: in place,
   std::deque<tensor::Tensor> copies;  // or by buffer
   std::atomic<bool> leased{false};

@@ -2,7 +2,7 @@
 #include <optional>
 #include <vector>
 
-#include "ferry/transfer/landing_internal.h"
+#include "ferry/landing/landing.h"
 #include "ferry/transfer/shared_layout_internal.h"
 #include "ferry/transfer/shared_tensor.h"
 
@@ -124,7 +124,7 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
   ticket.slots = layout.versions;
   ticket.seat = index;
   ticket.body = layout.body;
-  ticket.nonce = random_nonce();
+  ticket.nonce = landing::random_nonce();
   ticket.owner = core_->device.id();
   ticket.region = FERRY_TRY(core_->device.grant(core_->region, fabric::Rights::kReadWrite, reader));
   ticket.spec = core_->spec;

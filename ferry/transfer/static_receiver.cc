@@ -1,19 +1,19 @@
 // Data path.
 #include <vector>
 
-#include "ferry/transfer/landing_internal.h"
+#include "ferry/landing/landing.h"
 #include "ferry/transfer/static_slot.h"
 
 namespace ferry::transfer {
 
 struct StaticReceiver::Core final : Arrival::Owner {
-  Core(Landing places, const Ticket& made) : landing(std::move(places)), ticket(made) {}
+  Core(landing::Landing places, const Ticket& made) : landing(std::move(places)), ticket(made) {}
 
   Status let_go(std::uint64_t sequence, std::uint64_t slot) override {
     return landing.acknowledge(static_cast<std::uint32_t>(slot), sequence);
   }
 
-  Landing landing;
+  landing::Landing landing;
   Ticket ticket;
   std::vector<tensor::Tensor> slots;
   std::uint64_t taken = 0;
@@ -22,8 +22,9 @@ struct StaticReceiver::Core final : Arrival::Owner {
 Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Channel& channel,
                                             const tensor::Spec& spec, ReceiverOptions options) {
   const auto bytes = FERRY_TRY(spec.bytes());
-  auto layout = FERRY_TRY(Layout::of(options.slots, bytes));
-  auto landing = FERRY_TRY(Landing::open(device, channel, layout, random_nonce()));
+  auto layout = FERRY_TRY(landing::Layout::of(options.slots, bytes));
+  auto landing =
+      FERRY_TRY(landing::Landing::open(device, channel, layout, landing::random_nonce()));
   const Ticket ticket{landing.address(device, options.spins), Protocol::kStatic, 0, spec};
   auto core = std::make_unique<Core>(std::move(landing), ticket);
   for (std::uint32_t slot = 0; slot < layout.slots; ++slot)

@@ -1,13 +1,13 @@
 // Data path.
 #include <vector>
 
-#include "ferry/transfer/launch_internal.h"
+#include "ferry/landing/launch.h"
 #include "ferry/transfer/static_slot.h"
 
 namespace ferry::transfer {
 
 struct StaticSender::Core {
-  Core(fabric::Device& from, Launch to, const tensor::Spec& what, SenderOptions how)
+  Core(fabric::Device& from, landing::Launch to, const tensor::Spec& what, SenderOptions how)
       : device(from), launch(std::move(to)), spec(what), options(how) {}
 
   // The receiver's slots as tensors.
@@ -64,7 +64,7 @@ struct StaticSender::Core {
   }
 
   fabric::Device& device;
-  Launch launch;
+  landing::Launch launch;
   const tensor::Spec spec;
   const SenderOptions options;
   std::vector<tensor::Tensor> slots;  // where the path maps them, and that is wanted
@@ -84,7 +84,7 @@ Result<StaticSender> StaticSender::open(fabric::Device& device, fabric::Channel&
     return fail(Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
                 ticket.protocol == Protocol::kStatic ? "tensors of" : "another protocol and",
                 ticket.spec.to_string(), spec.to_string());
-  auto launch = FERRY_TRY(Launch::open(device, channel, ticket, options.mode));
+  auto launch = FERRY_TRY(landing::Launch::open(device, channel, ticket, options.mode));
   auto core = std::make_unique<Core>(device, std::move(launch), spec, options);
   if (options.in_place && core->launch.maps()) FERRY_TRY(core->map_slots());
   return StaticSender(std::move(core));

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ferry/landing/layout.h"
 #include "ferry/tensor/descriptor.h"
-#include "ferry/transfer/layout_internal.h"
 
 namespace ferry::transfer {
 
@@ -28,7 +28,7 @@ T get_at(std::span<const std::byte> wire, std::size_t at) {
 }
 
 Status check_ticket(const Ticket& ticket) {
-  auto layout = FERRY_TRY(Layout::of(ticket.slots, ticket.body));
+  auto layout = FERRY_TRY(landing::Layout::of(ticket.slots, ticket.body));
   if (ticket.nonce == 0) return fail(Code::kInvalidArgument, "a ticket without a number");
   if (ticket.protocol != Protocol::kShared && layout.bytes() > ticket.region.length)
     return fail(Code::kOutOfRange, "a ticket with {} slots of {} bytes in a region of {}",

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "ferry/landing/address.h"
 #include "ferry/tensor/shape.h"
-#include "ferry/transfer/address.h"
 
 namespace ferry::transfer {
 
@@ -20,7 +20,7 @@ enum class Protocol : std::uint8_t {
 // What the end that owns the memory hands to the other: where the slots are and what they are for.
 // Of a shared tensor, `slots` is the number of versions. Plain data; the wire format is in
 // docs/wire/transfer.md.
-struct Ticket : LandingAddress {
+struct Ticket : landing::Address {
   Protocol protocol = Protocol::kStatic;
   std::uint32_t seat = 0;  // shared: which of the readers this is for
   tensor::Spec spec;       // may have unknown dimensions, unless static

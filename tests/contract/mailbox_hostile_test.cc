@@ -1,8 +1,8 @@
 #include <cstring>
 #include <functional>
 
-#include "ferry/transfer/landing_internal.h"
-#include "ferry/transfer/launch_internal.h"
+#include "ferry/landing/landing.h"
+#include "ferry/landing/launch.h"
 #include "ferry/transfer/mail_record_internal.h"
 #include "tests/contract/mail_kit.h"
 
@@ -11,10 +11,10 @@
 namespace ferry::contract {
 namespace {
 
+using landing::Landing;
+using landing::Launch;
+using landing::Layout;
 using transfer::Announcement;
-using transfer::Landing;
-using transfer::Launch;
-using transfer::Layout;
 using transfer::MailBatch;
 using transfer::MailHead;
 using transfer::MailHello;

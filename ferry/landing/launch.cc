@@ -1,14 +1,14 @@
 // Data path.
+#include "ferry/landing/launch.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "ferry/transfer/launch_internal.h"
+namespace ferry::landing {
 
-namespace ferry::transfer {
-
-Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel,
-                            const LandingAddress& to, fabric::WaitMode mode, SlotNames names) {
+Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, const Address& to,
+                            fabric::WaitMode mode, SlotNames names) {
   if (channel.peer() != to.owner)
     return fail(Code::kFailedPrecondition,
                 "the ticket is not of the device at {}, or of an earlier run of it; ask for a new "
@@ -25,7 +25,7 @@ Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel,
   return launch;
 }
 
-Result<Launch::Aim> Launch::aim_at(const LandingAddress& to) const {
+Result<Launch::Aim> Launch::aim_at(const Address& to) const {
   Aim aim{FERRY_TRY(Layout::of(to.slots, to.body)), to.region};
   if (!channel_->capabilities().maps_peer) return aim;
   auto memory = FERRY_TRY(channel_->map(aim.remote));
@@ -119,4 +119,4 @@ tl::unexpected<Error> Launch::wrong_word(std::uint64_t seen) const {
               channel_->peer_endpoint(), names_.item, seen, layout_.before(next_), names_.owner);
 }
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

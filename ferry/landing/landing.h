@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "ferry/fabric/device.h"
-#include "ferry/transfer/address.h"
-#include "ferry/transfer/layout_internal.h"
-#include "ferry/transfer/remote_word_internal.h"
+#include "ferry/landing/address.h"
+#include "ferry/landing/layout.h"
+#include "ferry/landing/remote_word.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 // The receiver's ring of slots. One thread at a time, except for acknowledge().
 class Landing {
@@ -18,7 +18,7 @@ class Landing {
                               const Layout& layout, std::uint64_t nonce, SlotNames names = {});
 
   // For the sender. `spins`: the receiver promises to wait with WaitMode::kSpin only.
-  LandingAddress address(const fabric::Device& owner, bool spins) const;
+  Address address(const fabric::Device& owner, bool spins) const;
   const fabric::RemoteRegion& remote() const { return remote_; }
   const Layout& layout() const { return layout_; }
   std::uint64_t nonce() const { return nonce_; }
@@ -109,4 +109,4 @@ class Landing {
 // Never 0.
 std::uint64_t random_nonce();
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

@@ -4,10 +4,10 @@
 
 #include "ferry/fabric/types.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 // Where a landing is and how its receiver waits: all that a sender needs to reach it. Plain data.
-struct LandingAddress {
+struct Address {
   bool spins = false;           // the receiver never sleeps: it need not be woken
   std::uint32_t slots = 0;      // of the ring
   std::uint64_t body = 0;       // bytes of a slot before its flag
@@ -15,7 +15,7 @@ struct LandingAddress {
   fabric::DeviceId owner;       // whose memory it is
   fabric::RemoteRegion region;  // all of it
 
-  friend bool operator==(const LandingAddress&, const LandingAddress&) = default;
+  friend bool operator==(const Address&, const Address&) = default;
 };
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

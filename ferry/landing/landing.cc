@@ -1,11 +1,11 @@
 // Data path.
+#include "ferry/landing/landing.h"
+
 #include <sys/random.h>
 
 #include <cstring>
 
-#include "ferry/transfer/landing_internal.h"
-
-namespace ferry::transfer {
+namespace ferry::landing {
 
 std::uint64_t random_nonce() {
   std::uint64_t nonce = 0;
@@ -29,7 +29,7 @@ Result<Landing> Landing::open(fabric::Device& device, fabric::Channel& channel,
   return landing;
 }
 
-LandingAddress Landing::address(const fabric::Device& owner, bool spins) const {
+Address Landing::address(const fabric::Device& owner, bool spins) const {
   return {.spins = spins,
           .slots = layout_.slots,
           .body = layout_.body,
@@ -89,4 +89,4 @@ Status Landing::meet_sender() {
   return {};
 }
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

@@ -1,7 +1,7 @@
 // Data path.
-#include "ferry/transfer/remote_word_internal.h"
+#include "ferry/landing/remote_word.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 // Nothing of ours is read after the call, so the transfer need not be kept. A failure shows in what
 // comes next on the channel.
@@ -22,4 +22,4 @@ Status RemoteWord::gone(const fabric::Channel& channel) {
   return fail(Code::kUnavailable, "the peer at {} is gone; connect again", channel.peer_endpoint());
 }
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

@@ -1,11 +1,12 @@
+#include "ferry/landing/buffer_pool.h"
+
 #include <algorithm>
 #include <bit>
 #include <utility>
 
-#include "ferry/transfer/buffer_pool_internal.h"
-#include "ferry/transfer/layout_internal.h"
+#include "ferry/landing/layout.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 namespace {
 
@@ -75,4 +76,4 @@ void BufferPool::discard(std::size_t index) {
   discarded_.push_back(std::exchange(entries_[index].region, {}));
 }
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

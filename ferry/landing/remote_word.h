@@ -5,7 +5,7 @@
 
 #include "ferry/fabric/channel.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 // A 64-bit word of a peer's that this end stores: straight into the peer's memory where that is
 // mapped, else by a flagged write of no bytes. Whoever sees the value sees what this thread wrote
@@ -41,4 +41,4 @@ class RemoteWord {
   bool notify_ = true;
 };
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

@@ -8,7 +8,7 @@
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 // Registered buffers of one edge, used again and again: they are neither freed nor registered anew
 // while the edge lives, so their number is bounded by the tensors under way and the sizes' octaves.
@@ -51,4 +51,4 @@ class BufferPool {
   std::vector<fabric::Region> discarded_ FERRY_GUARDED_BY(lock_);  // freed without locks, by take()
 };
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

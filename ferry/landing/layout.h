@@ -3,13 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ferry/base/align.h"
 #include "ferry/base/error.h"
 
-namespace ferry::transfer {
-
-constexpr std::uint64_t align_up(std::uint64_t value, std::uint64_t to) {
-  return (value + to - 1) / to * to;
-}
+namespace ferry::landing {
 
 // What errors call the things in slots, and what has the slots.
 struct SlotNames {
@@ -63,4 +60,4 @@ struct Layout {
   }
 };
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing

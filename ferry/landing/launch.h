@@ -4,11 +4,11 @@
 #include <span>
 
 #include "ferry/fabric/device.h"
-#include "ferry/transfer/address.h"
-#include "ferry/transfer/layout_internal.h"
-#include "ferry/transfer/remote_word_internal.h"
+#include "ferry/landing/address.h"
+#include "ferry/landing/layout.h"
+#include "ferry/landing/remote_word.h"
 
-namespace ferry::transfer {
+namespace ferry::landing {
 
 // The sender's side of a landing: which slot is next, whether it is free, and how it is filled. One
 // thread at a time.
@@ -17,8 +17,8 @@ class Launch {
   // Greets the owner of the landing. kFailedPrecondition for a landing of another device than the
   // channel's peer, or of an earlier run of it. `mode` is how this end waits for slots, from now
   // on.
-  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel,
-                             const LandingAddress& to, fabric::WaitMode mode, SlotNames names = {});
+  static Result<Launch> open(fabric::Device& device, fabric::Channel& channel, const Address& to,
+                             fabric::WaitMode mode, SlotNames names = {});
 
   fabric::Channel& channel() const { return *channel_; }
   const Layout& layout() const { return layout_; }
@@ -81,7 +81,7 @@ class Launch {
     fabric::RemoteRegion remote;
     std::byte* mapped = nullptr;
   };
-  Result<Aim> aim_at(const LandingAddress& to) const;
+  Result<Aim> aim_at(const Address& to) const;
   // The next tensor goes into another landing of the same receiver, with as many slots.
   void turn_to(const Aim& aim) {
     layout_ = aim.layout;
@@ -119,4 +119,4 @@ class Launch {
   std::uint32_t slot_ = 0;
 };
 
-}  // namespace ferry::transfer
+}  // namespace ferry::landing
