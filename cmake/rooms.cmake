@@ -3,7 +3,7 @@
 # folder below ferry/; its files are picked up by name: x.h and x.cc belong to the room's library,
 # x_test.cc to its unit tests, x_fuzz.cc to the fuzz targets.
 
-set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric landing transfer)
+set(FERRY_LIBRARY_ROOMS base bootstrap memory tensor fabric landing transfer mail)
 set(FERRY_MATH_ROOMS math storage)
 set(FERRY_PS_ROOMS ps)
 set(FERRY_TRAIN_ROOMS graph ops runtime models)

@@ -68,7 +68,7 @@ class MeshNode {
 
   void one_round() {
     ++round_;
-    std::vector<transfer::Sending> sends;
+    std::vector<mail::Sending> sends;
     std::vector<Mailbox*> waiting;
     std::vector<int> from;
     for (auto& there : neighbours_) {
@@ -86,7 +86,7 @@ class MeshNode {
   }
 
   // The memory is let go of at once: it comes back when the receiver has read it.
-  transfer::Sending send_to(Mailbox& box) {
+  mail::Sending send_to(Mailbox& box) {
     const auto message = need(box.allocate(bytes_));
     limits::stamp(message.bytes(), mesh_mark(round_, me_));
     return box.send(message.bytes(), mesh_patience());

@@ -16,7 +16,7 @@
 namespace ferry::bench {
 namespace {
 
-using transfer::MailBuffer;
+using mail::MailBuffer;
 
 constexpr auto kMessagePatience = std::chrono::seconds(60);
 
@@ -37,14 +37,14 @@ fabric::Options message_device(const MessageSetting& setting) {
   return options;
 }
 
-transfer::MailRoomOptions message_room(const MessageSetting& setting) {
-  transfer::MailRoomOptions options;
-  if (setting.fixed()) options.tuning = transfer::TuningUse::kOff;
+mail::MailRoomOptions message_room(const MessageSetting& setting) {
+  mail::MailRoomOptions options;
+  if (setting.fixed()) options.tuning = mail::TuningUse::kOff;
   return options;
 }
 
-transfer::MailboxOptions message_box(const MessageSetting& setting) {
-  transfer::MailboxOptions options;
+mail::MailboxOptions message_box(const MessageSetting& setting) {
+  mail::MailboxOptions options;
   options.spins = true;
   if (setting.eager != 0) options.eager_threshold = setting.eager;
   if (setting.chunk != 0) options.chunk_bytes = setting.chunk;

@@ -277,7 +277,7 @@ bool PsOutcome::well() const {
 }
 
 Result<PsOutcome> run_ps_local(const PsLocal& local) {
-  PsOutcome outcome{.spin = {local.device.spin, transfer::SpinSource::kUser}};
+  PsOutcome outcome{.spin = {local.device.spin, mail::SpinSource::kUser}};
   if (local.device.spin == fabric::Options().spin)
     outcome.spin = train::measure_own_host(local.device.provider,
                                            [] { return InterruptGuard::interrupted(); });

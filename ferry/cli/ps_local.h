@@ -6,7 +6,7 @@
 #include "ferry/base/error.h"
 #include "ferry/fabric/options.h"
 #include "ferry/ps/options.h"
-#include "ferry/transfer/wait_spin.h"
+#include "ferry/mail/wait_spin.h"
 
 namespace ferry::cli {
 
@@ -28,7 +28,7 @@ struct PsProcess {
 struct PsOutcome {
   std::vector<PsProcess> processes = {};
   double seconds = 0;
-  transfer::SpinInUse spin = {};  // of processes that use Options::spin
+  mail::SpinInUse spin = {};  // of processes that use Options::spin
   bool well() const;
 };
 // Starts everything, waits for it, and ends the rest when something fails. kCancelled if

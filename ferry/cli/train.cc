@@ -44,7 +44,7 @@ Result<std::vector<train::JobOptions>> checked_jobs(const TrainFlags& flags) {
     return fail(Code::kInvalidArgument, "--resume and --save-every need --checkpoints FOLDER");
   auto jobs = FERRY_TRY(jobs_of(flags));
   constexpr std::uint64_t kTests = 25;  // usually
-  for (auto& job : jobs) job.tuning = transfer::TuningUse::kMeasure;
+  for (auto& job : jobs) job.tuning = mail::TuningUse::kMeasure;
   for (auto& job : jobs)
     if (flags.goal > 0 && job.test_every == 0)
       job.test_every = std::max<std::uint64_t>(job.steps / kTests, 1);

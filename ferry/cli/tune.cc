@@ -19,9 +19,9 @@
 namespace ferry::cli {
 namespace {
 
-using transfer::TuningCache;
-using transfer::TuningEntry;
-using transfer::TuningPath;
+using mail::TuningCache;
+using mail::TuningEntry;
+using mail::TuningPath;
 using Entries = std::vector<TuningEntry>;
 
 struct TuneFlags {

@@ -16,8 +16,8 @@
 #include "ferry/cli/common/programs.h"
 #include "ferry/cli/common/random_secret.h"
 #include "ferry/ferry.h"
-#include "ferry/transfer/calibrate.h"
-#include "ferry/transfer/tuning_cache.h"
+#include "ferry/mail/calibrate.h"
+#include "ferry/mail/tuning_cache.h"
 
 namespace ferry::cli {
 namespace {
@@ -34,12 +34,12 @@ struct TuneHere {
 
 // One end: what it has found is in the cache when it returns.
 Status calibrate_and_keep(Device& device, Channel& channel, double seconds) {
-  const transfer::CalibrateOptions options{Nanos(static_cast<std::int64_t>(seconds * 1e9)),
+  const mail::CalibrateOptions options{Nanos(static_cast<std::int64_t>(seconds * 1e9)),
                                            kTunePatience / 2};
   const auto found =
-      FERRY_TRY(transfer::calibrate(device, channel, options, Deadline::after(kTunePatience)));
-  const transfer::TuningCache cache(transfer::TuningCache::default_folder());
-  return cache.store(transfer::TuningPath::of(channel), found);
+      FERRY_TRY(mail::calibrate(device, channel, options, Deadline::after(kTunePatience)));
+  const mail::TuningCache cache(mail::TuningCache::default_folder());
+  return cache.store(mail::TuningPath::of(channel), found);
 }
 
 // The other end, in a process of its own. It leaves when the first one closes its end of the pipe.

@@ -5,14 +5,14 @@
 #include <cstdio>
 
 #include "ferry/ferry.h"
-#include "ferry/transfer/calibrate.h"
+#include "ferry/mail/calibrate.h"
 
 namespace ferry::cli {
 namespace {
 
-using transfer::TuningCache;
-using transfer::TuningEntry;
-using transfer::TuningPath;
+using mail::TuningCache;
+using mail::TuningEntry;
+using mail::TuningPath;
 
 constexpr auto kMostTuning = std::chrono::seconds(60);  // on a slow path
 constexpr auto kPeerPatience = std::chrono::seconds(30);
@@ -26,10 +26,10 @@ Result<Device> open_to_tune(const TunePeer& options, const std::string& listen) 
 
 Result<TuningEntry> tune_over(Device& device, Channel& channel, const TunePeer& options,
                               const TuningCache& cache) {
-  const transfer::CalibrateOptions time{Nanos(static_cast<std::int64_t>(options.seconds * 1e9)),
-                                        kMostTuning};
+  const mail::CalibrateOptions time{Nanos(static_cast<std::int64_t>(options.seconds * 1e9)),
+                                    kMostTuning};
   const auto limit = Deadline::after(kMostTuning + kPeerPatience);
-  const auto found = FERRY_TRY(transfer::calibrate(device, channel, time, limit));
+  const auto found = FERRY_TRY(mail::calibrate(device, channel, time, limit));
   const auto path = TuningPath::of(channel);
   FERRY_TRY(cache.store(path, found));
   // The end that is through first must not take the other's channel away.

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "ferry/cli/doctor_peer.h"
-#include "ferry/transfer/tuning_cache.h"
+#include "ferry/mail/tuning_cache.h"
 
 namespace ferry::cli {
 
@@ -14,9 +14,9 @@ struct TunePeer {
   std::string provider = "auto";
   double seconds = 2;
 };
-Result<transfer::TuningEntry> tune_with_peer(const std::string& endpoint, const TunePeer& options,
-                                             const transfer::TuningCache& cache);
-Result<transfer::TuningEntry> tune_as_peer(const std::string& listen, const TunePeer& options,
-                                           const transfer::TuningCache& cache);
+Result<mail::TuningEntry> tune_with_peer(const std::string& endpoint, const TunePeer& options,
+                                         const mail::TuningCache& cache);
+Result<mail::TuningEntry> tune_as_peer(const std::string& listen, const TunePeer& options,
+                                       const mail::TuningCache& cache);
 
 }  // namespace ferry::cli

@@ -13,11 +13,11 @@
 namespace ferry::cli {
 namespace {
 
-using transfer::Calibration;
-using transfer::Curve;
-using transfer::Tuning;
-using transfer::TuningEntry;
-using Names = transfer::CurveNames;
+using mail::Calibration;
+using mail::Curve;
+using mail::Tuning;
+using mail::TuningEntry;
+using Names = mail::CurveNames;
 using Rows = std::vector<std::vector<std::string>>;
 
 constexpr std::size_t kPlotWidth = 40;

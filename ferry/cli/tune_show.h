@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "ferry/transfer/tuning_cache.h"
+#include "ferry/mail/tuning_cache.h"
 
 namespace ferry::cli {
 
 // The values of one path, then each with its curve as a table and a small plot.
-std::string to_text(const transfer::TuningEntry& entry);
-nlohmann::json to_json(const std::vector<transfer::TuningEntry>& entries);
+std::string to_text(const mail::TuningEntry& entry);
+nlohmann::json to_json(const std::vector<mail::TuningEntry>& entries);
 
 // Where the times lie between the least and the greatest, on a logarithmic scale: a line of
 // `width` characters with each mark at its place; marks at one place become '='.

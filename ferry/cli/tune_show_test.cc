@@ -8,10 +8,10 @@
 namespace ferry::cli {
 namespace {
 
+using mail::TuningEntry;
+using mail::TuningPath;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using transfer::TuningEntry;
-using transfer::TuningPath;
 
 TuningEntry sample_entry() {
   TuningEntry entry;

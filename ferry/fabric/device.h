@@ -112,7 +112,7 @@ class Device {
 
   Nanos spin() const;  // Options::spin
   // Takes the place of Options::spin in waits that begin from now on, where the program has left it
-  // open and the paths of the channels are known (transfer::WaitSpin). Lock-free.
+  // open and the paths of the channels are known (mail::WaitSpin). Lock-free.
   void set_spin(Nanos spin);
   std::vector<ProviderReport> providers() const;
   DeviceStats stats() const;

@@ -15,7 +15,7 @@ Result<ps::WorkerOptions> launched_worker() {
   options.device.secret = secret;
   if (const char* provider = std::getenv("FERRY_PROVIDER")) options.device.provider = provider;
   if (const char* spin = std::getenv("FERRY_SPIN"))
-    options.device.spin = transfer::spin_of_user(std::strtod(spin, nullptr));
+    options.device.spin = mail::spin_of_user(std::strtod(spin, nullptr));
   if (const char* rank = std::getenv("FERRY_PS_RANK"))
     options.rank = static_cast<std::uint32_t>(std::strtoul(rank, nullptr, 10));
   return options;

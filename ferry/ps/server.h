@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ferry/fabric/options.h"
+#include "ferry/mail/wait_spin.h"
 #include "ferry/ps/update.h"
-#include "ferry/transfer/wait_spin.h"
 
 namespace ferry::ps {
 
@@ -29,7 +29,7 @@ struct ServerStats {
   std::uint64_t steps = 0;         // applied, over all shards
   std::uint64_t breaches = 0;      // workers that broke the protocol
   // Of waits for workers: what is kept for the paths to them, unless Options::spin says one.
-  transfer::SpinInUse spin = {};
+  mail::SpinInUse spin = {};
 };
 
 // Owns blocks of the model and applies gradients to them, on threads of its own. Thread-safe, but

@@ -12,10 +12,10 @@
 #include "ferry/base/clock.h"
 #include "ferry/base/error.h"
 #include "ferry/fabric/options.h"
+#include "ferry/mail/wait_spin.h"
 #include "ferry/ps/options.h"
 #include "ferry/ps/update.h"
 #include "ferry/tensor/tensor.h"
-#include "ferry/transfer/wait_spin.h"
 
 namespace ferry::ps {
 
@@ -53,7 +53,7 @@ struct WorkerStats {
   std::uint64_t begun_anew = 0;    // steps that were pushed once more because somebody died
   std::uint64_t servers_gone = 0;  // that the job goes on without
   // Of waits for servers: what is kept for the paths to them, unless Options::spin says one.
-  transfer::SpinInUse spin = {};
+  mail::SpinInUse spin = {};
 };
 
 // A tensor of the job, as this worker knows it.

@@ -339,7 +339,7 @@ class WorkerCore {
   std::optional<fabric::Device> asking_;
   std::unique_ptr<SchedulerLink> scheduler_;
   std::optional<fabric::Device> data_;
-  transfer::WaitSpin spin_;  // of data_
+  mail::WaitSpin spin_;  // of data_
   std::vector<ServerLink> servers_;
   // Servers whose place was taken: the user may look at their memory, and leases are let go of
   // there.

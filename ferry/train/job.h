@@ -8,13 +8,13 @@
 
 #include "ferry/graph/partition.h"
 #include "ferry/graph/replicate.h"
+#include "ferry/mail/mailbox.h"
+#include "ferry/mail/wait_spin.h"
 #include "ferry/models/model.h"
 #include "ferry/runtime/executor.h"
 #include "ferry/storage/checkpoint.h"
 #include "ferry/train/cluster.h"
 #include "ferry/train/transport.h"
-#include "ferry/transfer/mailbox.h"
-#include "ferry/transfer/wait_spin.h"
 
 namespace ferry::train {
 
@@ -33,11 +33,11 @@ struct JobOptions {
   std::uint64_t steps = 200;
   std::uint64_t seed = 1;
   // Before a waiter sleeps, with the ferry transports. Other than the default: the user's word, for
-  // transfer::spin_of_user(). Else what is kept for the paths between the tasks.
+  // mail::spin_of_user(). Else what is kept for the paths between the tasks.
   Nanos spin = fabric::Options().spin;
   // kMeasure: run_job() with processes measures the path on this machine first if nothing is kept
   // for it, for about half a second and three at most. A failure costs this time, and nothing else.
-  transfer::TuningUse tuning = transfer::TuningUse::kCached;
+  mail::TuningUse tuning = mail::TuningUse::kCached;
   unsigned threads = 0;          // of the kernels of each process; 0: its share of the cores
   bool processes = true;         // else every task is a thread of this process
   std::string checkpoints;       // folder; empty: none
@@ -78,7 +78,7 @@ struct TaskReport {
   std::vector<fabric::RegistrationStats> registrations = {};
   // What this task's ends of each crossing did after the first step (JobOptions::by_crossing).
   std::map<std::uint32_t, runtime::CrossingStats> steady = {};
-  std::optional<transfer::SpinInUse> spin = {};  // of the ferry transports
+  std::optional<mail::SpinInUse> spin = {};  // of the ferry transports
 };
 
 // The model on the test set.
@@ -104,7 +104,7 @@ struct JobReport {
   std::vector<TaskReport> tasks;
   storage::NamedTensors variables;  // as they are at the end
   std::vector<TestPoint> tests;
-  std::optional<transfer::SpinInUse> spin = {};  // the longest of the tasks'; of ferry transports
+  std::optional<mail::SpinInUse> spin = {};  // the longest of the tasks'; of ferry transports
 };
 
 // The program of a job, before it runs: what `ferry explain` shows.

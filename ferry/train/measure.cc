@@ -7,9 +7,9 @@
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/secret.h"
 #include "ferry/fabric/device.h"
+#include "ferry/mail/find_tuning.h"
+#include "ferry/mail/tuning_cache.h"
 #include "ferry/train/child_internal.h"
-#include "ferry/transfer/find_tuning.h"
-#include "ferry/transfer/tuning_cache.h"
 
 namespace ferry::train {
 namespace {
@@ -17,12 +17,11 @@ namespace {
 constexpr Nanos kMeasureLimit = std::chrono::seconds(3);
 constexpr Nanos kMeasureLook = std::chrono::milliseconds(50);
 
-std::optional<transfer::TuningEntry> kept_for(const std::string& provider) {
+std::optional<mail::TuningEntry> kept_for(const std::string& provider) {
   const auto host = fabric::host_id();
   // What "auto" takes, unless shared memory cannot be had: then the two processes find the rest.
-  const auto path =
-      transfer::TuningPath::between(host, host, provider == "auto" ? "shm" : provider);
-  return transfer::TuningCache(transfer::TuningCache::default_folder()).load(path);
+  const auto path = mail::TuningPath::between(host, host, provider == "auto" ? "shm" : provider);
+  return mail::TuningCache(mail::TuningCache::default_folder()).load(path);
 }
 
 // One end of the path, and how it finds the other one.
@@ -31,12 +30,12 @@ struct MeasuringEnd {
   std::string other = {};  // empty: it is the one that is found
   Deadline deadline;
 
-  Result<transfer::FoundTuning> run(Lines& lines) const {
+  Result<mail::FoundTuning> run(Lines& lines) const {
     auto device = FERRY_TRY(fabric::Device::open(options));
     if (other.empty()) FERRY_TRY(lines.say(device.endpoint()));
     auto channel = FERRY_TRY(other.empty() ? device.accept(deadline)
                                            : device.connect(other, {.deadline = deadline}));
-    return transfer::find_tuning(device, channel, transfer::TuningUse::kMeasure, "", deadline);
+    return mail::find_tuning(device, channel, mail::TuningUse::kMeasure, "", deadline);
   }
 };
 
@@ -57,15 +56,14 @@ Result<std::string> hear(Child& child, const std::function<bool()>& stop, Deadli
   }
 }
 
-Result<transfer::SpinInUse> parse_found(const std::string& line) {
+Result<mail::SpinInUse> parse_found(const std::string& line) {
   const auto space = std::min(line.find(' '), line.size());
-  const auto source = transfer::spin_source_named(line.substr(0, space));
+  const auto source = mail::spin_source_named(line.substr(0, space));
   if (!source) return fail(Code::kUnavailable, "{}", line);
-  return transfer::SpinInUse{Nanos(std::strtoll(line.c_str() + space, nullptr, 10)), *source};
+  return mail::SpinInUse{Nanos(std::strtoll(line.c_str() + space, nullptr, 10)), *source};
 }
 
-Result<transfer::SpinInUse> measure(const std::string& provider,
-                                    const std::function<bool()>& stop) {
+Result<mail::SpinInUse> measure(const std::string& provider, const std::function<bool()>& stop) {
   std::array<std::byte, 16> secret;
   FERRY_TRY(bootstrap::random_bytes(secret));
   MeasuringEnd end{.deadline = Deadline::after(kMeasureLimit)};
@@ -82,11 +80,10 @@ Result<transfer::SpinInUse> measure(const std::string& provider,
 
 }  // namespace
 
-transfer::SpinInUse measure_own_host(const std::string& provider,
-                                     const std::function<bool()>& stop) {
-  if (transfer::TuningCache::default_folder().empty()) return {};
+mail::SpinInUse measure_own_host(const std::string& provider, const std::function<bool()>& stop) {
+  if (mail::TuningCache::default_folder().empty()) return {};
   if (const auto kept = kept_for(provider))
-    return {kept->found.tuning.spin, transfer::SpinSource::kKept};
+    return {kept->found.tuning.spin, mail::SpinSource::kKept};
   const auto found = measure(provider, stop);
   if (found) return *found;
   logger().info("the path on this machine is not measured: {}", found.error().message());

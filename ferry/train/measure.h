@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "ferry/transfer/wait_spin.h"
+#include "ferry/mail/wait_spin.h"
 
 namespace ferry::train {
 
@@ -13,7 +13,7 @@ namespace ferry::train {
 // sooner if `stop` says so. For whoever starts a job, before it starts the rest: the caller has no
 // device open and no threads that matter to a fork. kDefault: FERRY_TUNING is off, somebody else on
 // this machine measures, or it did not work, which a line in the log says.
-transfer::SpinInUse measure_own_host(const std::string& provider,
-                                     const std::function<bool()>& stop = {});
+mail::SpinInUse measure_own_host(const std::string& provider,
+                                 const std::function<bool()>& stop = {});
 
 }  // namespace ferry::train

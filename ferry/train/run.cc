@@ -239,13 +239,12 @@ bool waits_by_library(const JobOptions& options) {
   return options.transport != Transport::kGrpc && options.transport != Transport::kGrpcFerry;
 }
 
-std::optional<transfer::SpinInUse> longest_spin(const std::vector<TaskReport>& tasks,
-                                                bool measured) {
-  std::optional<transfer::SpinInUse> longest;
+std::optional<mail::SpinInUse> longest_spin(const std::vector<TaskReport>& tasks, bool measured) {
+  std::optional<mail::SpinInUse> longest;
   for (const auto& task : tasks)
     if (task.spin && (!longest || task.spin->spin > longest->spin)) longest = task.spin;
-  if (measured && longest && longest->source == transfer::SpinSource::kKept)
-    longest->source = transfer::SpinSource::kMeasured;
+  if (measured && longest && longest->source == mail::SpinSource::kKept)
+    longest->source = mail::SpinSource::kMeasured;
   return longest;
 }
 
@@ -292,10 +291,10 @@ Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
   const auto begin = FERRY_TRY(begin_of(options, plan));
   const auto scratch = FERRY_TRY(ScratchFolder::make());
   const auto secret = options.secret.empty() ? FERRY_TRY(random_secret()) : options.secret;
-  const bool measures = options.processes && options.tuning == transfer::TuningUse::kMeasure &&
+  const bool measures = options.processes && options.tuning == mail::TuningUse::kMeasure &&
                         options.spin == fabric::Options().spin && waits_by_library(options);
-  const bool measured = measures && measure_own_host(options.provider, stop).source ==
-                                        transfer::SpinSource::kMeasured;
+  const bool measured =
+      measures && measure_own_host(options.provider, stop).source == mail::SpinSource::kMeasured;
   std::vector<TaskRun> runs;
   for (const auto& task : tasks_of(plan.partition))
     runs.push_back({options, plan, task, secret, begin.step + 1, begin.tensors, scratch.path()});

@@ -52,15 +52,15 @@ std::map<std::uint32_t, runtime::CrossingStats> steady_in(const json& text) {
   return by_crossing;
 }
 
-json spin_json(const std::optional<transfer::SpinInUse>& spin) {
+json spin_json(const std::optional<mail::SpinInUse>& spin) {
   if (!spin) return {};
   return {spin->spin.count(), name_of(spin->source)};
 }
-std::optional<transfer::SpinInUse> spin_in(const json& text) {
+std::optional<mail::SpinInUse> spin_in(const json& text) {
   if (text.is_null()) return {};
-  const auto source = transfer::spin_source_named(text.at(1).get<std::string>());
-  return transfer::SpinInUse{Nanos(text.at(0).get<std::int64_t>()),
-                             source.value_or(transfer::SpinSource::kDefault)};
+  const auto source = mail::spin_source_named(text.at(1).get<std::string>());
+  return mail::SpinInUse{Nanos(text.at(0).get<std::int64_t>()),
+                         source.value_or(mail::SpinSource::kDefault)};
 }
 
 json optional_json(const std::optional<double>& value) { return value ? json(*value) : json(); }

@@ -42,8 +42,8 @@ class FerryStation final : public Station {
     links_.emplace(device_, task, program, endpoints);
     return rendezvous_.emplace(*links_, copies_);
   }
-  std::optional<transfer::SpinInUse> use_kept_spin() override {
-    transfer::WaitSpin spin;
+  std::optional<mail::SpinInUse> use_kept_spin() override {
+    mail::WaitSpin spin;
     for (const auto& [task, channel] : links_->all()) spin.add(device_, *channel);
     return spin.now();
   }

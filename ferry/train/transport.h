@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "ferry/fabric/types.h"
+#include "ferry/mail/wait_spin.h"
 #include "ferry/runtime/buffers.h"
 #include "ferry/runtime/rendezvous.h"
-#include "ferry/transfer/wait_spin.h"
 
 namespace ferry::train {
 
@@ -42,7 +42,7 @@ class Station {
                                     const std::map<std::string, std::string>& endpoints) = 0;
   // Waits with the spin that is kept for the paths to the others, unless the options say one. After
   // the rendezvous was opened. None: the transport does not wait by the library.
-  virtual std::optional<transfer::SpinInUse> use_kept_spin() { return {}; }
+  virtual std::optional<mail::SpinInUse> use_kept_spin() { return {}; }
   // What registering memory took, of each provider that the task's channels run over. After meet()
   // and the opening of its rendezvous. Over gRPC: none.
   virtual std::vector<fabric::RegistrationStats> registrations() const { return {}; }

@@ -22,8 +22,8 @@ MailOrder read_mail_order(std::istringstream& words) {
 }  // namespace
 
 MailEnd::MailEnd(Device& device, Channel& channel)
-    : room_(must(transfer::MailRoom::open(device, {.budget_bytes = kRoomBytes}))),
-      box_(must(transfer::Mailbox::open(room_, device, channel, {}, soon()))) {}
+    : room_(must(mail::MailRoom::open(device, {.budget_bytes = kRoomBytes}))),
+      box_(must(mail::Mailbox::open(room_, device, channel, {}, soon()))) {}
 
 std::vector<std::size_t> MailEnd::sizes_of(std::uint64_t round) {
   switch (round % 4) {

@@ -3,7 +3,7 @@
 #include <sstream>
 #include <string>
 
-#include "ferry/transfer/mailbox.h"
+#include "ferry/mail/mailbox.h"
 #include "tests/contract/fixture.h"
 
 // Messages there and back between two processes: what the orders `mail` and `cross` do, and what
@@ -22,14 +22,14 @@ class MailEnd {
   // The next message: "ok", or what is wrong with it.
   std::string take(std::uint64_t round, std::uint64_t seed, WaitMode mode);
 
-  transfer::Mailbox& box() { return box_; }
+  mail::Mailbox& box() { return box_; }
 
   static constexpr std::uint64_t kLargest = 3;  // a round whose message is larger than every buffer
 
  private:
   static std::vector<std::size_t> sizes_of(std::uint64_t round);
-  transfer::MailRoom room_;
-  transfer::Mailbox box_;
+  mail::MailRoom room_;
+  mail::Mailbox box_;
 };
 
 // mail ROUNDS MODE: sends every message back with another stamp.

@@ -1,4 +1,4 @@
-#include "ferry/transfer/mail_hub.h"
+#include "ferry/mail/mail_hub.h"
 
 #include <atomic>
 #include <thread>
@@ -10,7 +10,7 @@
 namespace ferry::contract {
 namespace {
 
-using transfer::MailHub;
+using mail::MailHub;
 
 // Answers every message, or counts answers, in their order.
 class Clerk final : public MailHub::Handler {

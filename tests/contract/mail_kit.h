@@ -4,19 +4,19 @@
 #include <thread>
 #include <utility>
 
-#include "ferry/transfer/mailbox.h"
+#include "ferry/mail/mailbox.h"
 #include "tests/contract/fixture.h"
 
 // What the tests of mailboxes share.
 
 namespace ferry::contract {
 
-using transfer::Mailbox;
-using transfer::MailboxOptions;
-using transfer::MailRoom;
-using transfer::MailRoomOptions;
-using transfer::Message;
-using transfer::Sending;
+using mail::Mailbox;
+using mail::MailboxOptions;
+using mail::MailRoom;
+using mail::MailRoomOptions;
+using mail::Message;
+using mail::Sending;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 

@@ -3,7 +3,7 @@
 
 #include "ferry/landing/landing.h"
 #include "ferry/landing/launch.h"
-#include "ferry/transfer/mail_record_internal.h"
+#include "ferry/mail/mail_record_internal.h"
 #include "tests/contract/mail_kit.h"
 
 // A peer that knows the protocol and does not keep it. It is device a; the mailbox is at b.
@@ -14,12 +14,12 @@ namespace {
 using landing::Landing;
 using landing::Launch;
 using landing::Layout;
-using transfer::Announcement;
-using transfer::MailBatch;
-using transfer::MailHead;
-using transfer::MailHello;
-using transfer::MailKind;
-using transfer::MailWord;
+using mail::Announcement;
+using mail::MailBatch;
+using mail::MailHead;
+using mail::MailHello;
+using mail::MailKind;
+using mail::MailWord;
 
 constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
 
@@ -66,13 +66,13 @@ class HostileMail : public MailTest {
     MailHello::Wire theirs;
     must(ab().receive(theirs, soon()));
     hello_ = must(MailHello::from_wire(theirs));
-    transfer::Ticket ticket;
-    ticket.slots = hello_.slots;
-    ticket.body = hello_.body;
-    ticket.nonce = hello_.nonce;
-    ticket.owner = ab().peer();
-    ticket.region = hello_.landing;
-    launch_ = must(Launch::open(a(), ab(), ticket, WaitMode::kAdaptive));
+    landing::Address there;
+    there.slots = hello_.slots;
+    there.body = hello_.body;
+    there.nonce = hello_.nonce;
+    there.owner = ab().peer();
+    there.region = hello_.landing;
+    launch_ = must(Launch::open(a(), ab(), there, WaitMode::kAdaptive));
   }
 
   static Bytes batch_of(const Bytes& records, std::uint32_t count = 1) {
@@ -88,8 +88,8 @@ class HostileMail : public MailTest {
   }
   static Bytes eager_of(std::span<const std::byte> payload) {
     Views parts{payload};
-    Bytes bytes(transfer::eager_record_bytes(parts));
-    transfer::store_eager(bytes.data(), parts);
+    Bytes bytes(mail::eager_record_bytes(parts));
+    mail::store_eager(bytes.data(), parts);
     return bytes;
   }
   // An honest announcement of one part.

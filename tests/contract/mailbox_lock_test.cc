@@ -34,7 +34,7 @@ TEST_P(MailLock, IsFreeWhileAMessageIsMappedOrCopied) {
   open_mail({.send_bytes = kAttempts * kBytes}, {.chunk_bytes = kBytes});
   std::uint64_t most = 0;
   Bytes own(mapped ? 0 : kBytes);
-  std::vector<transfer::MailBuffer> buffers;  // each is new to the receiver
+  std::vector<mail::MailBuffer> buffers;  // each is new to the receiver
   for (int i = 1; i <= kAttempts && most < 10; ++i) {
     if (mapped) buffers.push_back(must(at_a().allocate(kBytes)));
     std::span<std::byte> bytes = mapped ? buffers.back().bytes() : std::span(own);

@@ -1,4 +1,4 @@
-#include "ferry/transfer/mailbox.h"
+#include "ferry/mail/mailbox.h"
 
 #include <array>
 #include <atomic>

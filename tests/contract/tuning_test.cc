@@ -1,9 +1,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ferry/transfer/find_tuning.h"
-#include "ferry/transfer/mail_tuning_internal.h"
-#include "ferry/transfer/tuning_cache.h"
+#include "ferry/mail/find_tuning.h"
+#include "ferry/mail/mail_tuning_internal.h"
+#include "ferry/mail/tuning_cache.h"
 #include "tests/contract/mail_kit.h"
 
 // Where the numbers of a mailbox come from: options, what is kept, the peer, a calibration.
@@ -11,11 +11,11 @@
 namespace ferry::contract {
 namespace {
 
-using transfer::Tuning;
-using transfer::TuningCache;
-using transfer::TuningOffer;
-using transfer::TuningPath;
-using transfer::TuningUse;
+using mail::Tuning;
+using mail::TuningCache;
+using mail::TuningOffer;
+using mail::TuningPath;
+using mail::TuningUse;
 
 class MailTuning : public MailTest {
  protected:
@@ -38,7 +38,7 @@ class MailTuning : public MailTest {
     tuning.spin = 20us;
     return tuning;
   }
-  Tuning usual() { return transfer::default_tuning(ab().provider()); }
+  Tuning usual() { return mail::default_tuning(ab().provider()); }
   std::string at(const char* end) const { return folder_ + "/" + end; }
   static MailRoomOptions room(TuningUse use, std::string folder = "") {
     return {.tuning = use, .tuning_folder = std::move(folder)};
@@ -46,7 +46,7 @@ class MailTuning : public MailTest {
   void keep(const char* end, const Tuning& tuning) {
     must(TuningCache(at(end)).store(TuningPath::of(ab()), {tuning, {}}));
   }
-  std::optional<transfer::TuningEntry> kept(const char* end) {
+  std::optional<mail::TuningEntry> kept(const char* end) {
     return TuningCache(at(end)).load(TuningPath::of(ab()));
   }
   void expect_mail_to_cross() {
@@ -161,7 +161,7 @@ TEST_F(MailTuning, FirstUseMeasuresOnce) {
   EXPECT_EQ(entry->found, kept("other")->found);
   EXPECT_EQ(entry->found.tuning, at_a().tuning());
   EXPECT_EQ(at_a().tuning(), at_b().tuning());
-  EXPECT_NE(entry->found.curve(transfer::CurveNames::kEager), nullptr);
+  EXPECT_NE(entry->found.curve(mail::CurveNames::kEager), nullptr);
   expect_mail_to_cross();
   // The second mailbox finds what the first has left.
   keep("one", unusual());
@@ -202,7 +202,7 @@ TEST_F(MailTuning, AFileThatIsBrokenIsNoError) {
 }
 
 TEST_F(MailTuning, ItIsSaidWhereValuesComeFrom) {
-  using transfer::TuningSource;
+  using mail::TuningSource;
   open();
   open_rooms(room(TuningUse::kOff), room(TuningUse::kOff));
   open_mail();
@@ -216,7 +216,7 @@ TEST_F(MailTuning, ItIsSaidWhereValuesComeFrom) {
 }
 
 TEST_F(MailTuning, AMailboxIsRetunedWhileItIsUsed) {
-  using transfer::TuningSource;
+  using mail::TuningSource;
   open();
   open_rooms(room(TuningUse::kOff), room(TuningUse::kOff));
   MailboxOptions set;
@@ -269,14 +269,13 @@ TEST_F(MailTuning, AMessageSaysWhetherItLiesInASlot) {
 
 // Without a mailbox, on a channel that is for this.
 TEST_F(MailTuning, APathIsMeasuredBesideMailboxes) {
-  using transfer::FoundTuning;
-  using transfer::TuningSource;
+  using mail::FoundTuning;
+  using mail::TuningSource;
   open();
   const auto find = [&](TuningUse use_a, TuningUse use_b) {
     Result<FoundTuning> found_a = FoundTuning{};
-    std::thread other(
-        [&] { found_a = transfer::find_tuning(a(), ab(), use_a, at("one"), soon()); });
-    auto found_b = transfer::find_tuning(b(), ba(), use_b, at("other"), soon());
+    std::thread other([&] { found_a = mail::find_tuning(a(), ab(), use_a, at("one"), soon()); });
+    auto found_b = mail::find_tuning(b(), ba(), use_b, at("other"), soon());
     other.join();
     EXPECT_EQ(must(found_a).source, must(found_b).source);
     EXPECT_EQ(must(found_a).tuning, must(found_b).tuning);
@@ -289,8 +288,8 @@ TEST_F(MailTuning, APathIsMeasuredBesideMailboxes) {
   ASSERT_TRUE(kept("one") && kept("other"));
   EXPECT_EQ(kept("other")->found.tuning, measured.tuning);
   EXPECT_EQ(find(TuningUse::kCached, TuningUse::kMeasure).source, TuningSource::kKept);
-  EXPECT_EQ(transfer::kept_tuning(ab(), at("one")).tuning, measured.tuning);
-  EXPECT_EQ(transfer::kept_tuning(ab(), at("none")).source, TuningSource::kDefault);
+  EXPECT_EQ(mail::kept_tuning(ab(), at("one")).tuning, measured.tuning);
+  EXPECT_EQ(mail::kept_tuning(ab(), at("none")).source, TuningSource::kDefault);
 }
 
 TEST_F(MailTuning, APeersNonsenseIsRefused) {

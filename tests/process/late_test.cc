@@ -85,7 +85,7 @@ TEST(LatePeers, AStoppedWriterDoesNotKeepMemoryOfOurOwnOverTcp) {
 // Each of the sends once waited three seconds longer than it was told to.
 void send_to_stopped_receiver(const std::string& provider) {
   auto& stage = LateStage::make();
-  transfer::MailRoomOptions room_options;
+  mail::MailRoomOptions room_options;
   room_options.tuning = TuningUse::kOff;
   Child receiver([&] {
     auto device = open_device(provider);
@@ -108,7 +108,7 @@ void send_to_stopped_receiver(const std::string& provider) {
     std::this_thread::sleep_for(1ms);
   stop(receiver.pid());
   auto began = now_ns();
-  std::vector<transfer::Sending> sends;
+  std::vector<mail::Sending> sends;
   for (auto& bytes : own) sends.push_back(box->send(bytes, Deadline::after(300ms)));
   for (auto& send : sends) EXPECT_EQ(code_of(send.wait()), Code::kDeadlineExceeded);
   EXPECT_LT(now_ns() - began, 6'000'000'000) << "sends go on after their deadline";

@@ -12,7 +12,7 @@
 #include <new>
 #include <random>
 
-#include "ferry/transfer/mailbox.h"
+#include "ferry/mail/mailbox.h"
 #include "tests/process/kit.h"
 
 namespace ferry::process {
@@ -24,8 +24,8 @@ double& storm_seconds() {
 
 namespace {
 
-using transfer::Mailbox;
-using transfer::MailRoom;
+using mail::Mailbox;
+using mail::MailRoom;
 
 constexpr std::size_t kClients = 3;
 constexpr std::size_t kBlock = 192 * 1024;

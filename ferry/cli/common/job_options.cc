@@ -26,7 +26,7 @@ Result<graph::Optimizer> optimizer_named(const std::string& name) {
 void add_spin_option(CLI::App& command, Nanos& spin) {
   command
       .add_option_function<double>(
-          "--spin", [&spin](double us) { spin = transfer::spin_of_user(us); },
+          "--spin", [&spin](double us) { spin = mail::spin_of_user(us); },
           "Microseconds that a wait spins before it sleeps; else what is kept for the path, or "
           "50")
       ->check(CLI::Range(0.0, 10000.0));
@@ -79,7 +79,7 @@ void add_task_counts(CLI::App& command, JobFlags& flags) {
       ->capture_default_str();
 }
 
-nlohmann::json spin_json(const std::optional<transfer::SpinInUse>& spin) {
+nlohmann::json spin_json(const std::optional<mail::SpinInUse>& spin) {
   if (!spin) return {};
   return {{"us", static_cast<double>(spin->spin.count()) / 1000},
           {"source", name_of(spin->source)}};

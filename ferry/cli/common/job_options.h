@@ -23,7 +23,7 @@ void add_job_options(CLI::App& command, JobFlags& flags);
 // How many tasks there are, where no cluster file says it.
 void add_task_counts(CLI::App& command, JobFlags& flags);
 // {"us": 50.0, "source": "default"}; null for none.
-nlohmann::json spin_json(const std::optional<transfer::SpinInUse>& spin);
+nlohmann::json spin_json(const std::optional<mail::SpinInUse>& spin);
 // "1 worker", "2 workers".
 std::string counted(std::uint64_t count, std::string_view thing);
 // "2 workers, 1 server".

@@ -79,9 +79,9 @@ class FerryEndpoint final : public grpc_endpoint,
   void go_on() FERRY_REQUIRES(lock_);
   void look_again() FERRY_REQUIRES(lock_);
   void fill() FERRY_REQUIRES(lock_);
-  bool take(transfer::Message message) FERRY_REQUIRES(lock_);
-  void lend(transfer::Message message) FERRY_REQUIRES(lock_);
-  void copy(const transfer::Message& message) FERRY_REQUIRES(lock_);
+  bool take(mail::Message message) FERRY_REQUIRES(lock_);
+  void lend(mail::Message message) FERRY_REQUIRES(lock_);
+  void copy(const mail::Message& message) FERRY_REQUIRES(lock_);
   // A byte of the write under way.
   struct Place {
     std::size_t slice = 0;
@@ -118,7 +118,7 @@ class FerryEndpoint final : public grpc_endpoint,
   Place sent_to_ FERRY_GUARDED_BY(lock_);           // the end of the message that was tried last
   Place pieces_until_ FERRY_GUARDED_BY(lock_);      // there is no memory for what is before
   std::uint64_t most_in_a_message_ FERRY_GUARDED_BY(lock_) = Link::most_in_a_message();
-  std::optional<transfer::Sending> sending_ FERRY_GUARDED_BY(lock_);  // one message at a time
+  std::optional<mail::Sending> sending_ FERRY_GUARDED_BY(lock_);  // one message at a time
   std::vector<std::span<const std::byte>> parts_ FERRY_GUARDED_BY(lock_);
   grpc_closure* write_done_ FERRY_GUARDED_BY(lock_) = nullptr;
   std::atomic<bool> writing_{false};

@@ -17,7 +17,7 @@ constexpr std::uint64_t kLeastLent = 16 << 10;
 // A message that slices show. The last of them lets go of it.
 struct Lent {
   std::shared_ptr<Link> link;
-  transfer::Message message;
+  mail::Message message;
   std::atomic<std::size_t> slices;
 
   static void release(void* raw) {
@@ -59,7 +59,7 @@ void FerryEndpoint::fill() {
 }
 
 // False: the peer broke the protocol, and all is over.
-bool FerryEndpoint::take(transfer::Message message) {
+bool FerryEndpoint::take(mail::Message message) {
   const auto bytes = message.bytes();
   if (bytes == 0) {
     logger().warn("gRPC peer {} sent an empty message; the connection is closed", names_.peer);
@@ -78,7 +78,7 @@ bool FerryEndpoint::take(transfer::Message message) {
   return true;
 }
 
-void FerryEndpoint::lend(transfer::Message message) {
+void FerryEndpoint::lend(mail::Message message) {
   link_->counts.lent_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
   const auto parts = message.parts();
   auto* lent = new Lent{link_, std::move(message), {parts.size() + 1}};
@@ -100,7 +100,7 @@ void FerryEndpoint::lend(transfer::Message message) {
   for (std::size_t unused = parts.size() + 1 - shown; unused > 0; --unused) Lent::release(lent);
 }
 
-void FerryEndpoint::copy(const transfer::Message& message) {
+void FerryEndpoint::copy(const mail::Message& message) {
   link_->counts.copied_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
   grpc_slice slice = grpc_slice_malloc_large(message.bytes());
   auto* to = GRPC_SLICE_START_PTR(slice);

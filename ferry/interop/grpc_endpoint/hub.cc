@@ -68,11 +68,11 @@ Status Hub::open_now(const std::string& reached_at) {
   secret_.emplace(FERRY_TRY(source.read()));
   device_.emplace(FERRY_TRY(fabric::Device::open(device_options(options, source, reached_at))));
   FERRY_TRY(device_->wait_descriptor());
-  transfer::MailRoomOptions room;
-  room.tuning = transfer::TuningUse::kCached;
+  mail::MailRoomOptions room;
+  room.tuning = mail::TuningUse::kCached;
   room.budget_bytes = options.memory;
   room.shared_bytes = options.memory;
-  room_.emplace(FERRY_TRY(transfer::MailRoom::open(*device_, room)));
+  room_.emplace(FERRY_TRY(mail::MailRoom::open(*device_, room)));
   ::pthread_atfork(nullptr, nullptr, [] { Hub::get().disown(); });
   return {};
 }

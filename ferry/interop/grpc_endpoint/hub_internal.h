@@ -159,7 +159,7 @@ class Hub {
   std::optional<Status> opened_ FERRY_GUARDED_BY(lock_);
   std::optional<bootstrap::Secret> secret_;
   std::optional<fabric::Device> device_;
-  std::optional<transfer::MailRoom> room_;
+  std::optional<mail::MailRoom> room_;
   bool accepting_ FERRY_GUARDED_BY(lock_) = false;
   struct Expected {
     LinkThresholds set;

@@ -1,8 +1,8 @@
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/interop/grpc_endpoint/hub_internal.h"
-#include "ferry/transfer/find_tuning.h"
-#include "ferry/transfer/tuning_cache.h"
+#include "ferry/mail/find_tuning.h"
+#include "ferry/mail/tuning_cache.h"
 
 // A path of which nothing is known is measured when it is first used: beside the connection, which
 // goes on with the defaults meanwhile, on a channel and on threads of its own.
@@ -15,7 +15,7 @@ namespace {
 constexpr auto kMeasureLimit = std::chrono::seconds(30);
 
 std::string name_of_path(const fabric::Channel& channel) {
-  const auto path = transfer::TuningPath::of(channel);
+  const auto path = mail::TuningPath::of(channel);
   return path.provider + " " + path.host + " " + path.other_host;
 }
 
@@ -24,7 +24,7 @@ std::string name_of_path(const fabric::Channel& channel) {
 // The client's side, once in a process for each path: who fails leaves it to the next process.
 void Hub::measure_once(const std::string& endpoint, const Link& link) {
   if (!link.lacks_tuning() || link.channel().peer() == device_->id()) return;
-  if (transfer::TuningCache::default_folder().empty()) return;
+  if (mail::TuningCache::default_folder().empty()) return;
   {
     LockGuard<Mutex> guard(tuning_lock_);
     if (!measured_.insert(name_of_path(link.channel())).second) return;
@@ -48,15 +48,15 @@ void Hub::measure_once(const std::string& endpoint, const Link& link) {
 // Either side. A failure costs nothing but this channel: the connections have their own.
 void Hub::measure_with(fabric::Channel channel) {
   if (measuring_.exchange(true)) return;
-  const auto found = transfer::find_tuning(*device_, channel, transfer::TuningUse::kMeasure, "",
-                                           Deadline::after(scaled(kMeasureLimit)));
+  const auto found = mail::find_tuning(*device_, channel, mail::TuningUse::kMeasure, "",
+                                       Deadline::after(scaled(kMeasureLimit)));
   measuring_ = false;
   if (!found) {
     logger().info("the path to {} is not measured: {}", channel.peer_endpoint(),
                   found.error().message());
     return;
   }
-  if (found->source == transfer::TuningSource::kDefault) return;
+  if (found->source == mail::TuningSource::kDefault) return;
   const auto path = name_of_path(channel);
   {
     LockGuard<Mutex> guard(grave_lock_);

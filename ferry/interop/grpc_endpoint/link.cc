@@ -17,15 +17,15 @@ constexpr std::uint64_t kCopyAlways = std::uint64_t{1} << 40;
 constexpr std::uint32_t kRendezvous = 64;
 constexpr std::uint32_t kMostLentMessages = kRendezvous * 3 / 4;
 
-transfer::MailboxOptions link_options(bool maps, const LinkThresholds& set) {
-  transfer::MailboxOptions options;
+mail::MailboxOptions link_options(bool maps, const LinkThresholds& set) {
+  mail::MailboxOptions options;
   options.rendezvous = kRendezvous;
   options.send_bytes = PluginOptions::get().memory;
   options.most_bytes = Link::most_in_a_message();
   const auto& plugin = PluginOptions::get();
   if (maps || !plugin.zero_copy) options.copy_up_to = kCopyAlways;
   if (!plugin.pipelining) {
-    options.chunk_bytes = transfer::TuningLimits::kMostChunk;
+    options.chunk_bytes = mail::TuningLimits::kMostChunk;
     options.chunks_in_flight = 1;
   }
   options.eager_threshold = set.eager_threshold;
@@ -37,15 +37,15 @@ transfer::MailboxOptions link_options(bool maps, const LinkThresholds& set) {
 
 }  // namespace
 
-Result<std::shared_ptr<Link>> Link::open(transfer::MailRoom& room, fabric::Device& device,
+Result<std::shared_ptr<Link>> Link::open(mail::MailRoom& room, fabric::Device& device,
                                          fabric::Channel channel, const LinkThresholds& set,
                                          Deadline deadline) {
   std::unique_ptr<Link> link(new Link);
   link->channel_ = std::move(channel);
   link->maps_ = link->channel_.capabilities().maps_peer;
   link->set_ = set;
-  link->mailbox_ = std::make_unique<transfer::Mailbox>(FERRY_TRY(transfer::Mailbox::open(
-      room, device, link->channel_, link_options(link->maps_, set), deadline)));
+  link->mailbox_ = std::make_unique<mail::Mailbox>(FERRY_TRY(
+      mail::Mailbox::open(room, device, link->channel_, link_options(link->maps_, set), deadline)));
   Hub::get().know(link.get());
   // Closing waits for the peer, and the last to let go may be any thread.
   return std::shared_ptr<Link>(link.release(), [](Link* last) { Hub::get().bury(last); });
@@ -113,10 +113,10 @@ PluginTraffic Link::traffic() const {
 }
 
 bool Link::lacks_tuning() const {
-  return mailbox_->tuning_source() == transfer::TuningSource::kDefault && !set_.sets_all();
+  return mailbox_->tuning_source() == mail::TuningSource::kDefault && !set_.sets_all();
 }
 
-void Link::retune(const transfer::FoundTuning& found) {
+void Link::retune(const mail::FoundTuning& found) {
   if (auto done = mailbox_->retune(found.tuning, found.source); !done)
     logger().warn("what was measured for {} is not used: {}", peer, done.error().message());
 }

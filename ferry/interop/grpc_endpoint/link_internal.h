@@ -9,8 +9,8 @@
 #include "ferry/base/thread_annotations.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
-#include "ferry/transfer/find_tuning.h"
-#include "ferry/transfer/mailbox.h"
+#include "ferry/mail/find_tuning.h"
+#include "ferry/mail/mailbox.h"
 
 namespace ferry::interop {
 
@@ -45,12 +45,12 @@ struct LinkCounts {
 class Link {
  public:
   // Both ends call it. Blocks.
-  static Result<std::shared_ptr<Link>> open(transfer::MailRoom& room, fabric::Device& device,
+  static Result<std::shared_ptr<Link>> open(mail::MailRoom& room, fabric::Device& device,
                                             fabric::Channel channel, const LinkThresholds& set,
                                             Deadline deadline);
 
-  transfer::Mailbox& mailbox() { return *mailbox_; }
-  const transfer::Mailbox& mailbox() const { return *mailbox_; }
+  mail::Mailbox& mailbox() { return *mailbox_; }
+  const mail::Mailbox& mailbox() const { return *mailbox_; }
   const fabric::Channel& channel() const { return channel_; }
   // Whether the peer's memory is this process's too: what it wrote before it died is here.
   bool maps() const { return maps_; }
@@ -81,7 +81,7 @@ class Link {
   // leaves something open.
   bool lacks_tuning() const;
   // New values for what the user leaves open.
-  void retune(const transfer::FoundTuning& found);
+  void retune(const mail::FoundTuning& found);
 
   std::string report() const;
   PluginTraffic traffic() const;
@@ -92,7 +92,7 @@ class Link {
   bool has_memory_to_lend(std::uint64_t bytes) const;
   std::string report_thresholds() const;
   fabric::Channel channel_;
-  std::unique_ptr<transfer::Mailbox> mailbox_;  // refers to the channel
+  std::unique_ptr<mail::Mailbox> mailbox_;  // refers to the channel
   bool maps_ = false;
   LinkThresholds set_;
   std::atomic<std::uint64_t> lent_{0};  // bytes that slices hold now

@@ -9,7 +9,7 @@
 #include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
-#include "ferry/transfer/tuning.h"
+#include "ferry/mail/tuning.h"
 
 namespace ferry::interop {
 
@@ -56,7 +56,7 @@ std::optional<std::uint64_t> threshold_of(const char* name, std::uint64_t least,
 }
 
 LinkThresholds read_thresholds() {
-  using Limits = transfer::TuningLimits;
+  using Limits = mail::TuningLimits;
   LinkThresholds set;
   set.eager_threshold = threshold_of("FERRY_GRPC_EAGER", 0, Limits::kEager);
   set.copy_up_to = threshold_of("FERRY_GRPC_COPY_UP_TO", 0, Limits::kCopy);

@@ -16,7 +16,7 @@ constexpr std::size_t kLeastShared = 32 << 10;
 
 void drop_buffer(void* buffer) {
   from_grpc(buffer);
-  delete static_cast<transfer::RoomBuffer*>(buffer);
+  delete static_cast<mail::RoomBuffer*>(buffer);
 }
 
 using Malloc = grpc_slice (*)(size_t);
@@ -42,7 +42,7 @@ std::optional<grpc_slice> Hub::shared_slice(std::size_t bytes) {
     note_unshared(buffer.error());
     return std::nullopt;
   }
-  auto* kept = new transfer::RoomBuffer(*std::move(buffer));
+  auto* kept = new mail::RoomBuffer(*std::move(buffer));
   auto* first = kept->bytes().data();
   to_grpc(kept);
   return grpc_slice_new_with_user_data(first, bytes, &drop_buffer, kept);

@@ -1,7 +1,7 @@
 #include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/handshakers_internal.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
-#include "ferry/transfer/tuning.h"
+#include "ferry/mail/tuning.h"
 
 namespace ferry::interop {
 
@@ -24,7 +24,7 @@ void read_argument(const grpc_core::ChannelArgs& args, const char* name, std::ui
 }  // namespace
 
 LinkThresholds thresholds_of(const grpc_core::ChannelArgs& args) {
-  using Limits = transfer::TuningLimits;
+  using Limits = mail::TuningLimits;
   auto set = PluginOptions::get().thresholds;
   read_argument(args, kEagerArgument, 0, Limits::kEager, set.eager_threshold);
   read_argument(args, kCopyArgument, 0, Limits::kCopy, set.copy_up_to);

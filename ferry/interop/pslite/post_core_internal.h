@@ -27,7 +27,7 @@ namespace ps {
 // it before the system is ready takes two ranks. The process goes by the first of them; the others
 // are further names of the same process. A program may instead declare one worker for each process
 // and start more customers than that; those share the rank of their process.
-class Postoffice::Core final : ferry::transfer::MailHub::Handler {
+class Postoffice::Core final : ferry::mail::MailHub::Handler {
  public:
   void start(int customer_id, bool do_barrier);
   void finalize(int customer_id, bool do_barrier);
@@ -75,11 +75,11 @@ class Postoffice::Core final : ferry::transfer::MailHub::Handler {
   // Waits until all have joined.
   void wait_until_ready(Lock& lock);
   // A check that fails in one of these ends the process: nobody could catch what it throws.
-  void arrived(const PeerPtr& from, ferry::transfer::Message message) noexcept override;
+  void arrived(const PeerPtr& from, ferry::mail::Message message) noexcept override;
   void gone(std::uint64_t peer) noexcept override;
   // What came from a node, by its kind.
   void data_arrived(const PeerPtr& from, int sender, ferry::bootstrap::Decoder& in,
-                    ferry::transfer::Message message);
+                    ferry::mail::Message message);
   void join_arrived(const PeerPtr& from, ferry::bootstrap::Decoder& in);
   void table_arrived(ferry::bootstrap::Decoder& in);
   void barrier_arrived(int process, ferry::bootstrap::Decoder& in);

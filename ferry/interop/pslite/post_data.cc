@@ -24,8 +24,8 @@ std::size_t in_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * k
 // What an array that lies in a message keeps.
 struct Held {
   std::shared_ptr<ferry::fabric::Device> device;
-  std::shared_ptr<ferry::transfer::MailHub::Peer> peer;
-  ferry::transfer::Message message;
+  std::shared_ptr<ferry::mail::MailHub::Peer> peer;
+  ferry::mail::Message message;
 };
 
 // What a message says, but for who sends it and whether its keys are those of the one before.
@@ -96,7 +96,7 @@ ferry::Status Postoffice::Core::try_post(const PeerPtr& peer, const Bytes& head,
       parts.push_back(std::as_bytes(std::span(array.data(), array.size())));
       bytes += in_lines(array.size());
     }
-  ferry::transfer::MailBuffer buffer;
+  ferry::mail::MailBuffer buffer;
   if (bytes > kInLine) {
     auto room = peer->box->allocate(bytes, deadline);
     CHECK(room) << "no memory for a message of " << bytes << " bytes: " << room.error().to_string();
@@ -154,7 +154,7 @@ void Postoffice::Core::send(const Message& message) {
   post(peer, head, &rest);
 }
 
-void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message message) noexcept {
+void Postoffice::Core::arrived(const PeerPtr& from, ferry::mail::Message message) noexcept {
   if (message.parts().empty()) return;
   const auto first = message.parts()[0];
   const std::vector<std::byte> head(first.begin(), first.end());
@@ -185,7 +185,7 @@ void Postoffice::Core::arrived(const PeerPtr& from, ferry::transfer::Message mes
 }
 
 void Postoffice::Core::data_arrived(const PeerPtr& from, int sender, Decoder& in,
-                                    ferry::transfer::Message message) {
+                                    ferry::mail::Message message) {
   Message got;
   auto& meta = got.meta;
   get_meta(in, meta);

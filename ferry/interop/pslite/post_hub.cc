@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "ferry/interop/pslite/post_hub_internal.h"
-#include "ferry/transfer/wait_spin.h"
+#include "ferry/mail/wait_spin.h"
 
 namespace ps {
 namespace {
@@ -22,12 +22,12 @@ void PostHub::open(const Settings& settings, const std::string& secret, Hub::Han
   options.provider = settings.provider;
   options.secret = secret;
   if (!settings.spin.empty())
-    options.spin = ferry::transfer::spin_of_user(std::strtod(settings.spin.c_str(), nullptr));
+    options.spin = ferry::mail::spin_of_user(std::strtod(settings.spin.c_str(), nullptr));
   options.arena_bytes = std::size_t{16} << 20;
   auto device = ferry::fabric::Device::open(options);
   CHECK(device) << device.error().to_string();
   device_ = std::make_shared<ferry::fabric::Device>(std::move(*device));
-  auto hub = Hub::open(*device_, {.tuning = ferry::transfer::TuningUse::kCached}, {}, handler);
+  auto hub = Hub::open(*device_, {.tuning = ferry::mail::TuningUse::kCached}, {}, handler);
   CHECK(hub) << hub.error().to_string();
   hub_ = std::move(*hub);
   closed_ = false;

@@ -9,7 +9,7 @@
 #include "ferry/fabric/device.h"
 #include "ferry/interop/pslite/job_secret_internal.h"
 #include "ferry/interop/pslite/settings_internal.h"
-#include "ferry/transfer/mail_hub.h"
+#include "ferry/mail/mail_hub.h"
 
 namespace ps {
 
@@ -17,7 +17,7 @@ namespace ps {
 // thread opens and closes it; others use it while they have a Use.
 class PostHub {
  public:
-  using Hub = ferry::transfer::MailHub;
+  using Hub = ferry::mail::MailHub;
   using PeerPtr = std::shared_ptr<Hub::Peer>;
 
   // Keeps the hub from being closed while a thread uses it; false: it is closed.

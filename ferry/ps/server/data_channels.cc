@@ -47,7 +47,7 @@ Result<std::shared_ptr<fabric::Channel>> DataChannels::find(const fabric::Device
   }
 }
 
-transfer::SpinInUse DataChannels::spin() {
+mail::SpinInUse DataChannels::spin() {
   LockGuard<Mutex> guard(lock_);
   return spin_.now();
 }

@@ -9,7 +9,7 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
-#include "ferry/transfer/wait_spin.h"
+#include "ferry/mail/wait_spin.h"
 
 namespace ferry::ps {
 
@@ -24,7 +24,7 @@ class DataChannels {
   // The channel of that device; waits for it. kUnavailable: it has broken. kFailedPrecondition:
   // none has come by the deadline.
   Result<std::shared_ptr<fabric::Channel>> find(const fabric::DeviceId& device, Deadline deadline);
-  transfer::SpinInUse spin();
+  mail::SpinInUse spin();
   // Ends all transfers of them.
   void close();
 
@@ -35,7 +35,7 @@ class DataChannels {
   Mutex lock_;
   std::condition_variable_any came_;
   std::vector<std::shared_ptr<fabric::Channel>> channels_ FERRY_GUARDED_BY(lock_);
-  transfer::WaitSpin spin_ FERRY_GUARDED_BY(lock_);
+  mail::WaitSpin spin_ FERRY_GUARDED_BY(lock_);
   std::atomic<bool> stop_{false};
   std::thread acceptor_;
 };

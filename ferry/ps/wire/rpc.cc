@@ -12,12 +12,12 @@ constexpr seconds kAnswer{10};  // to send an answer
 constexpr std::chrono::milliseconds kBetweenLooks{50};
 constexpr std::size_t kText = 4096;  // of an error
 
-transfer::MailboxOptions box_options() { return {.slots = 4}; }
-transfer::MailRoomOptions room_options() {
-  return {.budget_bytes = std::uint64_t{16} << 20, .tuning = transfer::TuningUse::kCached};
+mail::MailboxOptions box_options() { return {.slots = 4}; }
+mail::MailRoomOptions room_options() {
+  return {.budget_bytes = std::uint64_t{16} << 20, .tuning = mail::TuningUse::kCached};
 }
 
-Bytes flat(const transfer::Message& message) {
+Bytes flat(const mail::Message& message) {
   Bytes bytes;
   for (const auto part : message.parts()) bytes.insert(bytes.end(), part.begin(), part.end());
   return bytes;
@@ -43,14 +43,14 @@ Result<std::unique_ptr<RpcClient>> RpcClient::connect(fabric::Device& device,
                                                       Deadline deadline) {
   auto channel = FERRY_TRY(device.connect(endpoint, {.deadline = deadline}));
   std::unique_ptr<RpcClient> client(new RpcClient(std::move(channel)));
-  client->room_.emplace(FERRY_TRY(transfer::MailRoom::open(device, room_options())));
+  client->room_.emplace(FERRY_TRY(mail::MailRoom::open(device, room_options())));
   client->box_.emplace(FERRY_TRY(
-      transfer::Mailbox::open(*client->room_, device, client->channel_, box_options(), deadline)));
+      mail::Mailbox::open(*client->room_, device, client->channel_, box_options(), deadline)));
   return client;
 }
 
 Result<std::optional<Result<Bytes>>> RpcClient::answer_to(std::uint64_t id,
-                                                          const transfer::Message& message) {
+                                                          const mail::Message& message) {
   const auto bytes = flat(message);
   bootstrap::Decoder in(bytes);
   const auto got = in.u64();
@@ -67,7 +67,7 @@ Result<Bytes> RpcClient::call(Ask what, const Bytes& body, Deadline deadline) {
   return FERRY_TRY(ask(what, body, deadline));
 }
 
-Result<transfer::Message> RpcClient::receive(Deadline deadline, const Look& look) {
+Result<mail::Message> RpcClient::receive(Deadline deadline, const Look& look) {
   if (!look) return box_->receive(deadline);
   for (;;) {
     auto message = box_->receive(std::min(deadline, Deadline::after(kBetweenLooks)));
@@ -96,7 +96,7 @@ Status RpcServer::open(const fabric::Options& options, Handler& handler,
   auto device = FERRY_TRY(fabric::Device::open(options));
   server.reset(new RpcServer(std::move(device), handler));
   server->hub_ =
-      FERRY_TRY(transfer::MailHub::open(server->device_, room_options(), box_options(), *server));
+      FERRY_TRY(mail::MailHub::open(server->device_, room_options(), box_options(), *server));
   return {};
 }
 
@@ -105,7 +105,7 @@ void RpcServer::gone(std::uint64_t peer) {
   handler_.gone(peer);
 }
 
-void RpcServer::arrived(const std::shared_ptr<Peer>& from, transfer::Message message) {
+void RpcServer::arrived(const std::shared_ptr<Peer>& from, mail::Message message) {
   const auto bytes = flat(message);
   (void)message.release();
   peers_[from->id] = from;

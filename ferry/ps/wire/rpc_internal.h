@@ -11,7 +11,7 @@
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
 #include "ferry/ps/wire/messages_internal.h"
-#include "ferry/transfer/mail_hub.h"
+#include "ferry/mail/mail_hub.h"
 
 namespace ferry::ps {
 
@@ -41,20 +41,20 @@ class RpcClient {
 
  private:
   explicit RpcClient(fabric::Channel channel) : channel_(std::move(channel)) {}
-  Result<transfer::Message> receive(Deadline deadline, const Look& look);
+  Result<mail::Message> receive(Deadline deadline, const Look& look);
   static Result<std::optional<Result<Bytes>>> answer_to(std::uint64_t id,
-                                                        const transfer::Message& message);
+                                                        const mail::Message& message);
 
   fabric::Channel channel_;
-  std::optional<transfer::MailRoom> room_;
-  std::optional<transfer::Mailbox> box_;
+  std::optional<mail::MailRoom> room_;
+  std::optional<mail::Mailbox> box_;
   Mutex lock_;
   std::uint64_t last_id_ = 0;
 };
 
 // Answers many peers on one thread. A question may be answered later, with reply(), by the same
 // thread.
-class RpcServer final : transfer::MailHub::Handler {
+class RpcServer final : mail::MailHub::Handler {
  public:
   // Which peer, and which of its questions.
   struct Question {
@@ -86,10 +86,10 @@ class RpcServer final : transfer::MailHub::Handler {
   void reply(const Question& question, const Result<Bytes>& answer);
 
  private:
-  using Peer = transfer::MailHub::Peer;
+  using Peer = mail::MailHub::Peer;
   RpcServer(fabric::Device device, Handler& handler)
       : device_(std::move(device)), handler_(handler) {}
-  void arrived(const std::shared_ptr<Peer>& from, transfer::Message message) override;
+  void arrived(const std::shared_ptr<Peer>& from, mail::Message message) override;
   void gone(std::uint64_t peer) override;
   void tick() override { handler_.tick(); }
   static void send(Peer& peer, const Question& question, const Result<Bytes>& answer);
@@ -97,7 +97,7 @@ class RpcServer final : transfer::MailHub::Handler {
   fabric::Device device_;
   Handler& handler_;
   std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // that have asked something
-  std::unique_ptr<transfer::MailHub> hub_;                // stops first
+  std::unique_ptr<mail::MailHub> hub_;                // stops first
 };
 
 }  // namespace ferry::ps

@@ -1,0 +1,179 @@
+#include <sched.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "ferry/mail/mail_core_internal.h"
+#include "ferry/mail/mail_room_internal.h"
+
+namespace ferry::mail {
+
+namespace {
+// Sizes that differ a little share buffers.
+std::uint64_t mail_capacity(std::uint64_t bytes) {
+  auto grain = bytes < (1 << 20) ? std::uint64_t{64} << 10 : std::uint64_t{1} << 20;
+  return align_up(std::max<std::uint64_t>(bytes, 1), grain);
+}
+}  // namespace
+
+Result<std::optional<RoomCore::Buffer>> RoomCore::take(MailCore& who, std::uint64_t bytes) {
+  LockGuard<Mutex> guard(memory_lock_);
+  bool first = line_.empty() || line_.front() == &who;
+  if (first) {
+    auto taken = take_memory(bytes);
+    if (!taken || *taken) {  // also one that is refused makes way
+      if (!line_.empty()) line_.pop_front();
+      crowded_ = !line_.empty();
+      call_next();
+      return taken;
+    }
+  }
+  if (!in_line(who)) line_.push_back(&who);
+  crowded_ = true;
+  return std::optional<Buffer>();
+}
+
+Result<std::optional<RoomCore::Buffer>> RoomCore::take_memory(std::uint64_t bytes) {
+  auto capacity = mail_capacity(bytes);
+  // One that is larger than the budget comes in alone.
+  if (busy_bytes_ != 0 && busy_bytes_ + capacity > options_.budget_bytes)
+    return std::optional<Buffer>();
+  auto most = std::max(options_.budget_bytes, capacity) - busy_bytes_;
+  auto index = find_idle(bytes, std::min(most, capacity * 2));
+  if (!index) {
+    free_idle(capacity);
+    auto made = make_entry(capacity);
+    if (!made && idle_bytes_ != 0) {
+      free_idle(options_.budget_bytes);
+      made = make_entry(capacity);
+    }
+    if (!made && busy_bytes_ != 0) return std::optional<Buffer>();  // what is in use comes back
+    index = FERRY_TRY(std::move(made));
+  }
+  auto& entry = entries_[*index];
+  entry.busy = true;
+  idle_bytes_ -= entry.region.size();
+  busy_bytes_ += entry.region.size();
+  return Buffer{*index, entry.region.bytes()};
+}
+
+std::optional<std::size_t> RoomCore::find_idle(std::uint64_t bytes, std::uint64_t most) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const auto& entry = entries_[i];
+    auto size = entry.region ? entry.region.size() : 0;
+    if (entry.busy || size < bytes || size == 0 || size > most) continue;
+    if (!best || size < entries_[*best].region.size()) best = i;
+  }
+  return best;
+}
+
+// Idle buffers make way, so that all of them together stay within the budget.
+void RoomCore::free_idle(std::uint64_t wanted) {
+  for (auto& entry : entries_) {
+    if (busy_bytes_ + idle_bytes_ + wanted <= options_.budget_bytes) return;
+    if (entry.busy || !entry.region) continue;
+    idle_bytes_ -= entry.region.size();
+    entry.region.reset();
+  }
+}
+
+Result<std::size_t> RoomCore::make_entry(std::uint64_t bytes) {
+  auto region = FERRY_TRY(device_.allocate(bytes, fabric::Rights::kRead));
+  idle_bytes_ += region.size();
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].region) continue;
+    entries_[i].region = std::move(region);
+    return i;
+  }
+  entries_.push_back({std::move(region), false});
+  return entries_.size() - 1;
+}
+
+void RoomCore::give(std::size_t index) {
+  LockGuard<Mutex> guard(memory_lock_);
+  auto& entry = entries_[index];
+  auto size = entry.region.size();
+  busy_bytes_ -= size;
+  entry.busy = false;
+  if (busy_bytes_ + idle_bytes_ + size > options_.budget_bytes) {
+    entry.region.reset();
+  } else {
+    idle_bytes_ += size;
+  }
+  call_next();
+}
+
+bool RoomCore::in_line(const MailCore& who) const {
+  return std::find(line_.begin(), line_.end(), &who) != line_.end();
+}
+
+void RoomCore::call_next() {
+  if (!line_.empty()) line_.front()->turn();
+}
+
+void RoomCore::leave_line(MailCore& who) {
+  LockGuard<Mutex> guard(memory_lock_);
+  std::erase(line_, &who);
+  crowded_ = !line_.empty();
+  call_next();
+}
+
+std::uint64_t RoomCore::in_use() const {
+  LockGuard<Mutex> guard(memory_lock_);
+  return busy_bytes_;
+}
+
+void RoomCore::join(MailCore& who) {
+  LockGuard<SpinLock> guard(list_lock_);
+  boxes_.push_back(&who);
+}
+
+void RoomCore::leave(MailCore& who) {
+  leave_line(who);
+  {
+    LockGuard<SpinLock> guard(list_lock_);
+    std::erase(boxes_, &who);
+  }
+  while (who.pins.load(std::memory_order_acquire) != 0) sched_yield();
+}
+
+Deadline RoomCore::first_expiry() {
+  LockGuard<SpinLock> guard(list_lock_);
+  auto first = Deadline::at_ns(std::numeric_limits<std::int64_t>::max());
+  for (const auto* box : boxes_) first = std::min(first, box->first_expiry());
+  return first;
+}
+
+bool RoomCore::eventful() {
+  LockGuard<SpinLock> guard(list_lock_);
+  return std::any_of(boxes_.begin(), boxes_.end(), [](MailCore* box) { return box->eventful(); });
+}
+
+template <class Wanted, class Visit>
+void RoomCore::visit_boxes(Wanted wanted, Visit visit) {
+  for (std::size_t i = 0;; ++i) {
+    MailCore* box = nullptr;
+    {
+      LockGuard<SpinLock> guard(list_lock_);
+      while (i < boxes_.size() && !wanted(*boxes_[i])) ++i;
+      if (i >= boxes_.size()) return;
+      box = boxes_[i];
+      box->pins.fetch_add(1, std::memory_order_acquire);
+    }
+    visit(*box);
+    box->pins.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+void RoomCore::progress_others(const MailCore* self) {
+  visit_boxes([self](const MailCore& box) { return &box != self && box.eventful(); },
+              [](MailCore& box) { box.progress(); });
+}
+
+void RoomCore::expire_due() {
+  visit_boxes([](const MailCore& box) { return box.first_expiry().expired(); },
+              [](MailCore& box) { box.expire_due(); });
+}
+
+}  // namespace ferry::mail
