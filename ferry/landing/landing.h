@@ -43,7 +43,7 @@ class Landing {
     return expected_ >= first_ + layout_.slots ? expected_ - layout_.slots : 0;
   }
   // Whether it is, or nothing will come any more: a plain look.
-  bool stirs() const {
+  bool may_be_ready() const {
     return __atomic_load_n(flag_word(), __ATOMIC_RELAXED) >= expected_ || !channel_->alive();
   }
   // Waits for it.

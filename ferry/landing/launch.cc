@@ -20,7 +20,7 @@ Result<Launch> Launch::open(fabric::Device& device, fabric::Channel& channel, co
   launch.mode_ = mode;
   launch.notify_ = !to.spins;
   launch.tail_flag_ = channel.capabilities().tail_flag && to.spins;
-  launch.turn_to(FERRY_TRY(launch.aim_at(to)));
+  launch.redirect_to(FERRY_TRY(launch.aim_at(to)));
   FERRY_TRY(launch.greet(device, to.nonce));
   return launch;
 }

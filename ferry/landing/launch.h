@@ -37,7 +37,7 @@ class Launch {
   const std::uint64_t* free_word() const { return word(slot_); }
   std::uint64_t busy_value() const { return layout_.before(layout_.before(next_)); }
   // Whether it is, or the receiver is gone: a plain look.
-  bool stirs() const {
+  bool may_be_ready() const {
     return __atomic_load_n(word(slot_), __ATOMIC_RELAXED) >= layout_.before(next_) ||
            !channel_->alive();
   }
@@ -83,7 +83,7 @@ class Launch {
   };
   Result<Aim> aim_at(const Address& to) const;
   // The next tensor goes into another landing of the same receiver, with as many slots.
-  void turn_to(const Aim& aim) {
+  void redirect_to(const Aim& aim) {
     layout_ = aim.layout;
     remote_ = aim.remote;
     mapped_ = aim.mapped;

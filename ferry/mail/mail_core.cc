@@ -263,7 +263,7 @@ void MailCore::break_with(const Error& error) {
   update_front();
 }
 
-bool MailCore::eventful() const {
+bool MailCore::may_be_ready() const {
   if (reads_ended_.load(std::memory_order_acquire) != reads_seen_.load(std::memory_order_relaxed))
     return true;
   if (is_broken_.load(std::memory_order_relaxed)) return false;

@@ -197,7 +197,7 @@ class MailCore {
   // Does what can be done without waiting.
   void progress();
   // Whether progress() would do something. Any thread, no lock.
-  bool eventful() const;
+  bool may_be_ready() const;
   // The room's memory may have a place now.
   void turn() { turn_.store(true, std::memory_order_release); }
   // When the next send ends unless it is over by then, or earlier.
@@ -422,7 +422,7 @@ class MailCore {
   MailStats stats_ FERRY_GUARDED_BY(lock);
   bool changed_ FERRY_GUARDED_BY(lock) = false;  // something that others may wait for
 
-  // What eventful() looks at.
+  // What may_be_ready() looks at.
   std::atomic<bool> is_broken_{false};
   std::atomic<const std::uint64_t*> in_word_{nullptr};
   std::atomic<std::uint64_t> in_idle_{0};
@@ -454,7 +454,7 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
   constexpr int kFirstLooks = 64;  // most answers come before it pays to look at everything
   if (maps_ && mode != fabric::WaitMode::kSleep) {
     for (int look = 0; look < kFirstLooks; ++look) {
-      if (done() || eventful()) return true;
+      if (done() || may_be_ready()) return true;
       cpu_relax();
     }
   }

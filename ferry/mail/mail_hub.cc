@@ -62,7 +62,7 @@ void MailHub::accept_all() {
   }
 }
 
-void MailHub::look_around(Known& known) {
+void MailHub::refresh_peers(Known& known) {
   if (known.changes == changes_.load()) return;
   LockGuard<Mutex> guard(lock_);
   known.changes = changes_.load();
@@ -82,7 +82,7 @@ void MailHub::receive_all() {
     } else {
       receive_next(known, Deadline::after(kNewcomers));
     }
-    LockGuard<Mutex> turn(turn_);
+    LockGuard<Mutex> handler(handler_lock_);
     handler_.tick();
   }
 }
@@ -103,14 +103,14 @@ bool MailHub::receive_until(const std::function<bool()>& ready, Deadline deadlin
 }
 
 void MailHub::receive_next(Known& known, Deadline deadline) {
-  look_around(known);
+  refresh_peers(known);
   if (known.boxes.empty()) {
     std::this_thread::sleep_for(std::min<Nanos>(deadline.left(), kNewcomers));
     return;
   }
   const auto index = room_->wait_any(known.boxes, deadline);
   if (!index) return;
-  LockGuard<Mutex> turn(turn_);
+  LockGuard<Mutex> handler(handler_lock_);
   handling_ = std::this_thread::get_id();
   receive_one(known.peers[*index]);
   handling_ = std::thread::id();

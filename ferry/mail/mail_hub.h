@@ -64,8 +64,8 @@ class MailHub {
   void accept_all();
   void receive_all();
   void receive_next(Known& known, Deadline deadline);
-  void receive_one(const std::shared_ptr<Peer>& peer) FERRY_REQUIRES(turn_);
-  void look_around(Known& known);
+  void receive_one(const std::shared_ptr<Peer>& peer) FERRY_REQUIRES(handler_lock_);
+  void refresh_peers(Known& known);
 
   fabric::Device& device_;
   const MailboxOptions box_options_;
@@ -75,7 +75,7 @@ class MailHub {
   std::map<PeerId, std::shared_ptr<Peer>> peers_ FERRY_GUARDED_BY(lock_);
   PeerId last_ FERRY_GUARDED_BY(lock_) = 0;
   std::atomic<std::uint64_t> changes_{0};       // of peers_
-  Mutex turn_;                                  // of whoever calls the handler
+  Mutex handler_lock_;                          // of whoever calls the handler
   std::atomic<std::thread::id> handling_{};     // who that is
   std::atomic<bool> guest_{false};              // somebody is in receive_until()
   std::atomic<std::int64_t> guest_left_ns_{0};  // when somebody was last

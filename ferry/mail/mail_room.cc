@@ -145,9 +145,10 @@ Deadline RoomCore::first_expiry() {
   return first;
 }
 
-bool RoomCore::eventful() {
+bool RoomCore::may_be_ready() {
   LockGuard<SpinLock> guard(list_lock_);
-  return std::any_of(boxes_.begin(), boxes_.end(), [](MailCore* box) { return box->eventful(); });
+  return std::any_of(boxes_.begin(), boxes_.end(),
+                     [](MailCore* box) { return box->may_be_ready(); });
 }
 
 template <class Wanted, class Visit>
@@ -167,7 +168,7 @@ void RoomCore::visit_boxes(Wanted wanted, Visit visit) {
 }
 
 void RoomCore::progress_others(const MailCore* self) {
-  visit_boxes([self](const MailCore& box) { return &box != self && box.eventful(); },
+  visit_boxes([self](const MailCore& box) { return &box != self && box.may_be_ready(); },
               [](MailCore& box) { box.progress(); });
 }
 

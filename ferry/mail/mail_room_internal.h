@@ -42,7 +42,7 @@ class RoomCore {
   // No progress_others() is in the mailbox afterwards.
   void leave(MailCore& who);
   // Whether any mailbox has something to do, lock-free as to the mailboxes.
-  bool eventful();
+  bool may_be_ready();
   void progress_others(const MailCore* self);
 
   // Waits until ready(), or a mailbox has something to do. Sends whose deadlines come meanwhile are
@@ -51,8 +51,8 @@ class RoomCore {
   bool wait(Ready ready, Deadline deadline, fabric::WaitMode mode, std::optional<Nanos> spin = {}) {
     auto first = first_expiry();
     waiting_.fetch_add(1, std::memory_order_seq_cst);
-    bool came = device_.wait_until([&] { return ready() || eventful(); }, std::min(deadline, first),
-                                   mode, spin);
+    bool came = device_.wait_until([&] { return ready() || may_be_ready(); },
+                                   std::min(deadline, first), mode, spin);
     waiting_.fetch_sub(1, std::memory_order_relaxed);
     if (came || !(first < deadline)) return came;
     expire_due();
@@ -64,7 +64,7 @@ class RoomCore {
     if (waiting_.fetch_add(0, std::memory_order_seq_cst) != 0) device_.wake_waiters();
   }
   // Where wait_any() begins to look.
-  std::size_t next_turn() { return turns_.fetch_add(1, std::memory_order_relaxed); }
+  std::size_t next_box() { return boxes_served_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   struct Entry {
@@ -97,7 +97,7 @@ class RoomCore {
   SpinLock list_lock_;
   std::vector<MailCore*> boxes_ FERRY_GUARDED_BY(list_lock_);
   std::atomic<std::uint32_t> waiting_{0};
-  std::atomic<std::size_t> turns_{0};
+  std::atomic<std::size_t> boxes_served_{0};
 };
 
 }  // namespace ferry::mail

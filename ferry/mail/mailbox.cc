@@ -36,7 +36,7 @@ bool MailRoom::crowded() const { return core_->crowded(); }
 Result<std::size_t> MailRoom::wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
                                        fabric::WaitMode mode) {
   if (boxes.empty()) return fail(Code::kInvalidArgument, "no mailboxes to wait for");
-  auto begin = core_->next_turn();
+  auto begin = core_->next_box();
   for (bool last = false;;) {
     core_->progress_others(nullptr);
     for (std::size_t i = 0; i < boxes.size(); ++i) {
@@ -120,8 +120,8 @@ Result<std::optional<Message>> Mailbox::poll() {
   return std::optional<Message>(Message(core_.get(), parcel));
 }
 
-bool Mailbox::eventful(bool wants_message) const {
-  return (wants_message && core_->ready()) || core_->eventful();
+bool Mailbox::may_be_ready(bool wants_message) const {
+  return (wants_message && core_->ready()) || core_->may_be_ready();
 }
 std::uint64_t Mailbox::open_sends() const { return core_->open_sends(); }
 MailStats Mailbox::stats() const { return core_->stats(); }
@@ -136,20 +136,20 @@ Status Mailbox::retune(const Tuning& tuning, TuningSource source) {
 bool Sending::poll() {
   if (outgoing_ == nullptr) return true;
   if (!core_->poll_send(outgoing_)) return false;
-  settle();
+  take_outcome();
   return true;
 }
 
 Status Sending::wait(fabric::WaitMode mode) {
   if (outgoing_ != nullptr) {
     core_->wait_send(outgoing_, mode);
-    settle();
+    take_outcome();
   }
   if (error_) return tl::unexpected<Error>(*error_);
   return {};
 }
 
-void Sending::settle() {
+void Sending::take_outcome() {
   error_ = outgoing_->error;
   drop();
 }

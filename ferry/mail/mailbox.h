@@ -158,7 +158,7 @@ class [[nodiscard]] Sending {
   friend class Mailbox;
   Sending(MailCore* core, MailOutgoing* outgoing) : core_(core), outgoing_(outgoing) {}
   explicit Sending(Error error) : error_(std::move(error)) {}
-  void settle();
+  void take_outcome();
   void drop();
   MailCore* core_ = nullptr;
   MailOutgoing* outgoing_ = nullptr;
@@ -291,7 +291,7 @@ class Mailbox {
   // Whether poll() or the end of a send may have something new: lock-free, and cheap enough to ask
   // of many mailboxes at each turn of a loop. For who does not want a message now, one that is
   // there already is nothing new.
-  bool eventful(bool wants_message = true) const;
+  bool may_be_ready(bool wants_message = true) const;
   // How many sends have not ended, seen to by whichever thread was in the mailbox last. Lock-free.
   std::uint64_t open_sends() const;
   MailStats stats() const;

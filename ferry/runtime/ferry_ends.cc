@@ -51,7 +51,7 @@ class EdgeSendEnd final : public SendEnd {
     if (*finished) transfer_ns_ += static_cast<std::uint64_t>(now_ns() - begun_);
     return finished;
   }
-  bool stirs() const override { return sender_.stirs(); }
+  bool stirs() const override { return sender_.may_be_ready(); }
   CrossingStats stats() const override {
     const auto edge = sender_.stats();
     return {.tensors = edge.tensors,
@@ -126,7 +126,7 @@ class EdgeReceiveEnd final : public ReceiveEnd {
     if (last.error().code() == Code::kDeadlineExceeded) return false;
     return from_task(peer_, last.error());
   }
-  bool stirs(std::uint64_t) const override { return receiver_.stirs(); }
+  bool stirs(std::uint64_t) const override { return receiver_.may_be_ready(); }
   Result<tensor::Tensor> take() override {
     auto arrival = receiver_.receive({});
     if (!arrival) return from_task(peer_, arrival.error());

@@ -250,8 +250,8 @@ const Ticket& DynamicReceiver::ticket() const { return core_->ticket; }
 
 Result<bool> DynamicReceiver::ready() { return core_->advance(); }
 
-bool DynamicReceiver::stirs() const {
-  return core_->reading ? core_->read.ended() : core_->current || core_->landing->stirs();
+bool DynamicReceiver::may_be_ready() const {
+  return core_->reading ? core_->read.ended() : core_->current || core_->landing->may_be_ready();
 }
 
 Result<Arrival> DynamicReceiver::receive(Deadline deadline, fabric::WaitMode mode) {

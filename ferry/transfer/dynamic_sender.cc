@@ -173,7 +173,7 @@ struct DynamicSender::Core {
     }
     // The tensor says so, so that the receiver knows where the one after it comes to.
     if (next) {
-      launch.turn_to(*next);
+      launch.redirect_to(*next);
       next.reset();
     }
     broken = !begun;
@@ -305,8 +305,9 @@ Result<bool> DynamicSender::finished() {
   return true;
 }
 
-bool DynamicSender::stirs() const {
-  return core_->under_way ? core_->written.ended() && core_->ahead.ended() : core_->launch.stirs();
+bool DynamicSender::may_be_ready() const {
+  return core_->under_way ? core_->written.ended() && core_->ahead.ended()
+                          : core_->launch.may_be_ready();
 }
 
 Status DynamicSender::drain(Deadline deadline) {

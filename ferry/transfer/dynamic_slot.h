@@ -35,7 +35,7 @@ class DynamicReceiver {
   Result<bool> ready();
   // Whether ready() might say more than last time: a plain look, for the condition of a
   // Device::wait_until().
-  bool stirs() const;
+  bool may_be_ready() const;
   // The next tensor. Failures as of StaticReceiver::receive(); kDataLoss also for metadata that the
   // edge does not admit; kResourceExhausted while there is no memory to read a large one to: it
   // waits where it is.
@@ -83,7 +83,7 @@ class DynamicSender {
   Result<bool> finished();
   // Whether start(), or finished() while a tensor is under way, might say more than last time: a
   // plain look, for the condition of a Device::wait_until().
-  bool stirs() const;
+  bool may_be_ready() const;
   // Waits until the receiver has let go of every tensor that was sent.
   Status drain(Deadline deadline);
   EdgeStats stats() const;

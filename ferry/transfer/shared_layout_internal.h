@@ -91,8 +91,8 @@ class SharedWords {
     return {word >> 8, static_cast<std::uint32_t>(word & 0xFF)};
   }
   // The word of the newest version, and what it is at least once there is number `sequence`.
-  const std::byte* news() const { return base_; }
-  static std::uint64_t news_of(std::uint64_t sequence) {
+  const std::byte* newest_word() const { return base_; }
+  static std::uint64_t newest_value(std::uint64_t sequence) {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 54;
     return std::min(sequence, kMost) << 8;
   }

@@ -180,8 +180,8 @@ Result<Arrival> SharedReader::read(std::uint64_t least, Deadline deadline, fabri
   for (;;) {
     auto got = FERRY_TRY(core_->try_read(least));
     if (got) return std::move(*got);
-    FERRY_TRY(
-        core_->channel.wait_flag(core_->words.news(), SharedWords::news_of(least), deadline, mode));
+    FERRY_TRY(core_->channel.wait_flag(core_->words.newest_word(), SharedWords::newest_value(least),
+                                       deadline, mode));
   }
 }
 

@@ -46,7 +46,7 @@ struct SharedWriter::Core {
     return false;
   }
   // Whether take_one() might find more than last time.
-  bool stirs() const {
+  bool may_be_ready() const {
     auto newest = words.newest().version;
     for (std::uint32_t version = 0; version < words.layout().versions; ++version)
       if (version != newest && !used(version)) return true;
@@ -139,7 +139,7 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
 Result<tensor::Tensor> SharedWriter::output(Deadline deadline) {
   auto& core = *core_;
   while (!core.writing && !core.take_one()) {
-    if (!core.device.wait_until([&core] { return core.stirs(); }, deadline))
+    if (!core.device.wait_until([&core] { return core.may_be_ready(); }, deadline))
       return fail(Code::kDeadlineExceeded, "readers use all {} versions of the shared tensor",
                   core.words.layout().versions);
   }

@@ -41,7 +41,7 @@ const Ticket& StaticReceiver::ticket() const { return core_->ticket; }
 
 Result<bool> StaticReceiver::ready() { return core_->landing.arrived(); }
 
-bool StaticReceiver::stirs() const { return core_->landing.stirs(); }
+bool StaticReceiver::may_be_ready() const { return core_->landing.may_be_ready(); }
 
 Result<Arrival> StaticReceiver::receive(Deadline deadline, fabric::WaitMode mode) {
   auto& landing = core_->landing;

@@ -157,8 +157,8 @@ Result<bool> StaticSender::finished() {
   return true;
 }
 
-bool StaticSender::stirs() const {
-  return core_->under_way ? core_->flight.ended() : core_->launch.stirs();
+bool StaticSender::may_be_ready() const {
+  return core_->under_way ? core_->flight.ended() : core_->launch.may_be_ready();
 }
 
 Status StaticSender::drain(Deadline deadline) { return core_->launch.wait_all(deadline); }

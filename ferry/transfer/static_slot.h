@@ -26,7 +26,7 @@ class StaticReceiver {
   Result<bool> ready();
   // Whether ready() might say more than last time: a plain look, for the condition of a
   // Device::wait_until().
-  bool stirs() const;
+  bool may_be_ready() const;
   // The next tensor. kDeadlineExceeded if none comes, kUnavailable if the sender is gone, kDataLoss
   // if it broke the protocol: then the edge is opened anew, with a new ticket.
   Result<Arrival> receive(Deadline deadline, fabric::WaitMode mode = fabric::WaitMode::kAdaptive);
@@ -71,7 +71,7 @@ class StaticSender {
   Result<bool> finished();
   // Whether start(), or finished() while a tensor is under way, might say more than last time: a
   // plain look, for the condition of a Device::wait_until().
-  bool stirs() const;
+  bool may_be_ready() const;
   // Waits until the receiver has let go of every tensor that was sent.
   Status drain(Deadline deadline);
   EdgeStats stats() const;

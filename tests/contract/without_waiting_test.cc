@@ -24,12 +24,12 @@ class WithoutWaiting : public ContractTest {
   // Starts the tensor as soon as the edge lets it, and ends when its memory is free again.
   template <class Sender>
   void drive(Sender& sender, const Tensor& tensor) {
-    while (!must(sender.start(tensor))) look_until(a(), [&] { return sender.stirs(); });
-    while (!must(sender.finished())) look_until(a(), [&] { return sender.stirs(); });
+    while (!must(sender.start(tensor))) look_until(a(), [&] { return sender.may_be_ready(); });
+    while (!must(sender.finished())) look_until(a(), [&] { return sender.may_be_ready(); });
   }
   template <class Receiver>
   void expect_next(Receiver& receiver, std::uint64_t seed) {
-    while (!must(receiver.ready())) look_until(b(), [&] { return receiver.stirs(); });
+    while (!must(receiver.ready())) look_until(b(), [&] { return receiver.may_be_ready(); });
     auto arrival = must(receiver.receive(soon()));
     EXPECT_TRUE(stamped(arrival.bytes(), seed)) << seed;
     EXPECT_EQ(code_of(arrival.release()), Code::kOk);
@@ -93,7 +93,7 @@ TEST_F(WithoutWaiting, NothingStartsWhileEverySlotIsInUse) {
   const auto tensor = must(Tensor::over(so_many_bytes(64), memory));
   drive(sender, tensor);
   EXPECT_FALSE(must(sender.start(tensor)));
-  EXPECT_FALSE(sender.stirs());
+  EXPECT_FALSE(sender.may_be_ready());
   auto arrival = must(receiver.receive(soon()));
   EXPECT_FALSE(must(sender.start(tensor)));
   must(arrival.release());

@@ -57,7 +57,7 @@ class FerryEndpoint final : public grpc_endpoint,
     if ((!writes && !reads) || busy_.load(std::memory_order_acquire)) return false;
     const auto& mailbox = link_->mailbox();
     const bool ended = writes && !blocked_.load(std::memory_order_relaxed);
-    return mailbox.eventful(reads) || (ended && mailbox.open_sends() == 0);
+    return mailbox.may_be_ready(reads) || (ended && mailbox.open_sends() == 0);
   }
   bool maps() const { return link_->maps(); }
 

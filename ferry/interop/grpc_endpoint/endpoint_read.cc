@@ -28,7 +28,7 @@ struct Lent {
     const auto link = lent->link;
     delete lent;
     // Seen by this thread, perhaps; or others may go on.
-    if (link->mailbox().eventful() || Hub::get().others_may_go_on()) Hub::get().nudge();
+    if (link->mailbox().may_be_ready() || Hub::get().others_may_go_on()) Hub::get().nudge();
   }
 };
 
