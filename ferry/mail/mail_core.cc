@@ -102,197 +102,208 @@ Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device&
   auto* mapped = FERRY_TRY(map_words(parts.peer, channel));
   for (std::uint32_t i = 0; i < parts.peer.rendezvous; ++i)
     parts.peer_words.push_back(word_of(parts.peer, channel, mapped, i * landing::Layout::kLine));
-  parts.closed_word = word_of(parts.peer, channel, mapped, kClosedAt * sizeof(std::uint64_t));
+  parts.closed_word = word_of(parts.peer, channel, mapped, MailWords::closed_offset());
   if (!parts.launch.maps())
-    parts.staging = FERRY_TRY(device.allocate(
-        batch_body(parts) * std::min(layout.slots, parts.peer.slots), fabric::Rights::kRead));
+    parts.staging =
+        FERRY_TRY(device.allocate(parts.batch_body() * parts.stages(), fabric::Rights::kRead));
   FERRY_TRY(parts.landing.await_sender(device, deadline, mode));
   return std::make_unique<MailCore>(room, device, channel, std::move(parts));
 }
 
-std::uint64_t MailCore::batch_body(const Parts& parts) {
-  return parts.launch.maps() ? parts.peer.body
-                             : std::min(parts.peer.body, parts.landing.layout().body);
+std::uint64_t MailCore::Parts::batch_body() const {
+  return launch.maps() ? peer.body : std::min(peer.body, landing.layout().body);
 }
 
 MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts)
-    : room_(room),
-      device_(device),
-      channel_(channel),
-      options_(parts.options),
-      tuning_(parts.tuning, parts.source),
-      peer_(parts.peer),
-      maps_(parts.launch.maps()),
-      batch_body_(batch_body(parts)),
-      stages_(std::min(parts.options.slots, parts.peer.slots)),
-      launch_(std::move(parts.launch)),
-      staging_(std::move(parts.staging)),
-      staged_(std::make_unique<Stage[]>(stages_)),
+    : path_{.room = room,
+            .device = device,
+            .channel = channel,
+            .options = parts.options,
+            .tuning = LiveTuning(parts.tuning, parts.source),
+            .peer = parts.peer,
+            .maps = parts.launch.maps(),
+            .batch_body = parts.batch_body()},
+      words_(std::move(parts.words), std::move(parts.peer_words), parts.closed_word),
+      out_(parts.options.rendezvous),
       pool_(device, &channel),
-      words_(std::move(parts.words)),
-      announced_(parts.options.rendezvous),
-      seen_(std::make_unique<std::atomic<std::uint64_t>[]>(parts.options.rendezvous)),
-      landing_(std::move(parts.landing)),
-      slot_holds_(parts.options.slots),
-      peer_words_(std::move(parts.peer_words)),
-      closed_word_(parts.closed_word),
-      index_in_use_(parts.peer.rendezvous) {
-  LockGuard<SpinLock> guard(lock);
-  watch_landing();
-  room_.join(*this);
+      outbound_(path_, words_, out_, pool_,
+                MailBatchWriter(path_, out_, std::move(parts.launch), std::move(parts.staging),
+                                parts.stages())),
+      inbound_(path_, words_, in_, std::move(parts.landing)) {
+  room.join(*this);
 }
 
 MailCore::~MailCore() {
-  room_.leave(*this);
+  path_.room.leave(*this);
   constexpr auto kLinger = std::chrono::seconds(2);
   std::uint64_t reads = 0;
   std::uint64_t writes = 0;
   fabric::Transfer farewell;
   {
-    MailGuard guard(*this);
+    Guard guard(*this);
     // Behind every batch: who sees it has seen all messages.
-    if (!peer_closed()) farewell = closed_word_.start(1, Deadline::after(kLinger));
-    auto error = fail(Code::kCancelled, "the mailbox was closed").value();
-    for (auto* parcel : reading_) drop_parcel(*parcel, error);
+    if (!words_.peer_closed()) farewell = words_.store_closed(Deadline::after(kLinger));
+    const auto error = fail(Code::kCancelled, "the mailbox was closed").value();
+    inbound_.drop_announced(error);
     break_with(error);
-    reads = reads_posted_;
-    writes = writes_posted_;
+    reads = inbound_.reads().posted();
+    writes = outbound_.writer().posted();
   }
-  auto written = [&] { return writes_ended_.load(std::memory_order_acquire) == writes; };
-  auto ended = [&] { return written() && reads_ended_.load(std::memory_order_acquire) == reads; };
+  auto written = [&] { return out_.writes_ended.load(std::memory_order_acquire) == writes; };
+  auto ended = [&] {
+    return written() && in_.reads_ended.load(std::memory_order_acquire) == reads;
+  };
   // Before any memory goes away: a read that finds none means that the mailbox is closed.
   (void)farewell.wait();
   // What was sent still goes out, unless the peer does not take it at all.
-  if (!device_.wait_until(written, Deadline::after(kLinger)))
-    for (std::uint32_t i = 0; i < stages_; ++i) staged_[i].transfer.cancel();
+  if (!path_.device.wait_until(written, Deadline::after(kLinger))) outbound_.writer().cancel_all();
   constexpr auto kEnd = std::chrono::minutes(2);  // operations have deadlines of their own
-  bool quiet = device_.wait_until(ended, Deadline::after(kEnd));
+  const bool quiet = path_.device.wait_until(ended, Deadline::after(kEnd));
   FERRY_ASSERT(quiet, "a provider left an operation without an end");
-  MailGuard guard(*this);
+  Guard guard(*this);
   continue_reads();
-  for (auto& parcel : parcels_) give_back(*parcel);
+  inbound_.give_back_all();
 }
 
-MailGuard::~MailGuard() {
-  bool tell = std::exchange(core_.changed_, false);
-  bool rest = core_.has_rest();
-  core_.lock.unlock();
-  if (tell) core_.room_.tell();
+MailCore::Guard::~Guard() {
+  const bool out_changed = core_.outbound_.take_changed();
+  const bool in_changed = core_.inbound_.take_changed();
+  const bool rest = core_.outbound_.has_ending() || core_.inbound_.has_rest();
+  core_.lock_.unlock();
+  if (out_changed || in_changed) core_.path_.room.tell();
   if (!rest) return;
   core_.do_rest();
-  core_.room_.tell();
+  core_.path_.room.tell();
 }
 
 // One round of it: a long message must not keep a caller from its deadline.
 void MailCore::do_rest() {
-  map_regions();
+  map_next();
   post_planned();
   {
-    LockGuard<SpinLock> guard(lock);
+    LockGuard<SpinLock> guard(lock_);
     continue_reads();  // where the path copies at once
-    update_front();
-    note_more();
-    changed_ = false;  // the caller tells in any case
+    inbound_.update_front(broken_.has_value());
+    inbound_.note_rest();
+    (void)inbound_.take_changed();  // the caller tells in any case
+    (void)outbound_.take_changed();
   }
   end_rest();  // it may wait for the peer, so it comes last
 }
 
+// The first look at a region may ask the peer, which can take a second to prove a liar: one message
+// at a time, and no further than its first region that is not there.
+void MailCore::map_next() {
+  MailMapping mapping;
+  {
+    LockGuard<SpinLock> guard(lock_);
+    mapping = inbound_.begin_mapping();
+  }
+  if (mapping.parcel == nullptr) return;
+  for (const auto& region : mapping.regions) {
+    const auto mapped = path_.channel.map(region);
+    if (!mapped) break;
+    mapping.found.emplace_back(region.key, *mapped);
+  }
+  LockGuard<SpinLock> guard(lock_);
+  check(inbound_.finish_mapping(mapping, broken_));
+}
+
+// As many as are planned now; any thread may post any.
+void MailCore::post_planned() {
+  std::size_t count = 0;
+  {
+    LockGuard<SpinLock> guard(lock_);
+    count = inbound_.reads().planned();
+  }
+  for (; count != 0; --count) {
+    MailChunk* chunk = nullptr;
+    {
+      LockGuard<SpinLock> guard(lock_);
+      chunk = inbound_.reads().next_planned();
+    }
+    if (chunk == nullptr) return;
+    post_read(chunk);
+  }
+}
+
+void MailCore::post_read(MailChunk* chunk) {
+  auto ended = [&signals = in_, chunk](const Status& status) {
+    if (!status) chunk->error = status.error();
+    chunk->ended.store(true, std::memory_order_release);
+    signals.reads_ended.fetch_add(1, std::memory_order_release);
+  };
+  auto transfer = path_.channel.read(chunk->to, chunk->from, {.deadline = {}, .callback = ended});
+  LockGuard<SpinLock> guard(lock_);
+  MailReads::note_posted(*chunk, std::move(transfer));
+}
+
+// Lets go of registered memory, which waits for the peer, then says that the sends have ended.
+void MailCore::end_rest() {
+  std::vector<MailOutgoing*> ending;
+  {
+    LockGuard<SpinLock> guard(lock_);
+    ending = outbound_.take_ending();
+  }
+  for (auto* out : ending) out->regions.clear();
+  LockGuard<SpinLock> guard(lock_);
+  for (auto* out : ending) outbound_.mark_ended(*out);
+}
+
 void MailCore::progress() {
-  MailGuard guard(*this);
+  Guard guard(*this);
   progress_locked();
 }
 
 void MailCore::progress_locked() {
-  bool alive = channel_.alive();  // both asked first: what came before the end is taken
-  bool closed = peer_closed();
-  if (!broken_) {
-    take_batches();
-    settle_words();
-    check_writes();
-    if (closed) hear_closing();
-  }
-  if (!reading_.empty() || turn_.load(std::memory_order_relaxed)) continue_reads();
+  const bool alive = path_.channel.alive();  // both asked first: what came before the end is taken
+  const bool closed = words_.peer_closed();
+  if (!broken_) check(inbound_.take_batches());
+  if (!broken_) check(outbound_.progress());
+  if (closed) hear_closing();
+  if (inbound_.may_read()) continue_reads();
   if (!alive && !broken_)
-    break_with(
-        fail(Code::kUnavailable, "the peer at {} is gone; connect again", channel_.peer_endpoint())
-            .value());
-  if (!queue_.empty()) pump();
-  note_more();
-  update_front();
+    break_with(fail(Code::kUnavailable, "the peer at {} is gone; connect again",
+                    path_.channel.peer_endpoint())
+                   .value());
+  if (!broken_ && outbound_.is_queueing()) check(outbound_.pump());
+  inbound_.note_rest();
+  inbound_.update_front(broken_.has_value());
+}
+
+void MailCore::continue_reads() {
+  const auto read = inbound_.read();
+  if (read) return;
+  break_with(read.error());
+  (void)inbound_.read();  // those that have failed by it are over
 }
 
 // The peer's mailbox is closed, and all that it has sent is here. What it has only announced does
 // not come.
 void MailCore::hear_closing() {
   if (broken_) return;
-  auto error = closed_error();
-  for (auto* parcel : reading_) drop_parcel(*parcel, error);
+  const auto error = path_.closed_error();
+  inbound_.drop_announced(error);
   break_with(error);
-}
-
-Error MailCore::closed_error() const {
-  return fail(Code::kUnavailable, "the peer at {} has closed its mailbox", channel_.peer_endpoint())
-      .value();
 }
 
 // Everything under way ends with this error; what has arrived whole, or is whole once its memory is
 // mapped, can still be received.
 void MailCore::break_with(const Error& error) {
   if (broken_) return;
-  if (!taking_) take_batches();  // a send may be the first to see the end
-  if (broken_) return;
-  broken_ = error;
+  const auto taken = inbound_.take_batches();  // a send may be the first to see the end
+  broken_ = taken ? error : taken.error();
   is_broken_.store(true, std::memory_order_release);
-  while (!queue_.empty()) {
-    auto* out = queue_.pop();
-    out->queued = false;
-    end(*out, error);
-  }
-  for (auto* out : announced_) {
-    if (out == nullptr) continue;
-    off_wire(*out);
-    out->lost = true;
-    end(*out, error);
-  }
-  using State = MailParcel::State;
-  for (auto* parcel : reading_)
-    if (parcel->state == State::kWaiting || parcel->state == State::kReading ||
-        parcel->state == State::kAsking)
-      fail_parcel(*parcel, error);
-  room_.leave_line(*this);
-  update_front();
-}
-
-bool MailCore::may_be_ready() const {
-  if (reads_ended_.load(std::memory_order_acquire) != reads_seen_.load(std::memory_order_relaxed))
-    return true;
-  if (is_broken_.load(std::memory_order_relaxed)) return false;
-  auto idle = in_idle_.load(std::memory_order_relaxed);
-  if (__atomic_load_n(in_word_.load(std::memory_order_relaxed), __ATOMIC_ACQUIRE) != idle)
-    return true;
-  if (out_blocked_.load(std::memory_order_seq_cst) && slot_came()) return true;
-  if (on_wire_.load(std::memory_order_relaxed) != 0) {
-    for (std::uint32_t i = 0; i < options_.rendezvous; ++i)
-      if (__atomic_load_n(word_at(i), __ATOMIC_ACQUIRE) != seen_[i].load(std::memory_order_relaxed))
-        return true;
-  }
-  return bad_writes_.load(std::memory_order_relaxed) != 0 || peer_closed() ||
-         turn_.load(std::memory_order_relaxed) || more_.load(std::memory_order_relaxed) ||
-         !channel_.alive();
-}
-
-bool MailCore::slot_came() const {
-  const auto* word = out_word_.load(std::memory_order_relaxed);
-  if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == out_busy_.load(std::memory_order_relaxed))
-    return false;
-  return maps_ ||
-         !out_stage_.load(std::memory_order_relaxed)->writing.load(std::memory_order_acquire);
+  outbound_.end_all(*broken_);
+  inbound_.fail_all(*broken_);
+  path_.room.leave_line(in_.waiter);
+  inbound_.update_front(true);
 }
 
 MailStats MailCore::stats() {
-  LockGuard<SpinLock> guard(lock);
-  auto stats = stats_;
-  stats.heard = heard_;
+  LockGuard<SpinLock> guard(lock_);
+  auto stats = outbound_.stats();
+  inbound_.add_to(stats);
   return stats;
 }
 

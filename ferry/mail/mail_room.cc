@@ -16,7 +16,7 @@ std::uint64_t mail_capacity(std::uint64_t bytes) {
 }
 }  // namespace
 
-Result<std::optional<RoomCore::Buffer>> RoomCore::take(MailCore& who, std::uint64_t bytes) {
+Result<std::optional<RoomCore::Buffer>> RoomCore::take(RoomWaiter& who, std::uint64_t bytes) {
   LockGuard<Mutex> guard(memory_lock_);
   bool first = line_.empty() || line_.front() == &who;
   if (first) {
@@ -104,15 +104,15 @@ void RoomCore::give(std::size_t index) {
   call_next();
 }
 
-bool RoomCore::in_line(const MailCore& who) const {
+bool RoomCore::in_line(const RoomWaiter& who) const {
   return std::find(line_.begin(), line_.end(), &who) != line_.end();
 }
 
 void RoomCore::call_next() {
-  if (!line_.empty()) line_.front()->turn();
+  if (!line_.empty()) line_.front()->may_ask.store(true, std::memory_order_release);
 }
 
-void RoomCore::leave_line(MailCore& who) {
+void RoomCore::leave_line(RoomWaiter& who) {
   LockGuard<Mutex> guard(memory_lock_);
   std::erase(line_, &who);
   crowded_ = !line_.empty();
@@ -130,7 +130,6 @@ void RoomCore::join(MailCore& who) {
 }
 
 void RoomCore::leave(MailCore& who) {
-  leave_line(who);
   {
     LockGuard<SpinLock> guard(list_lock_);
     std::erase(boxes_, &who);

@@ -13,6 +13,11 @@
 
 namespace ferry::mail {
 
+// A mailbox in the line for memory of the room.
+struct RoomWaiter {
+  std::atomic<bool> may_ask{false};  // there may be memory for it now
+};
+
 // What the mailboxes of one device share: memory for large messages, handed out in the order in
 // which it was asked for, one message of each mailbox at a time; and the list of mailboxes, for
 // those who wait. Thread-safe. Its locks come after a mailbox's.
@@ -29,12 +34,12 @@ class RoomCore {
     std::size_t index = 0;
     std::span<std::byte> bytes;
   };
-  // Nothing when there is no room now: the mailbox is in line, and its `turn` is set when it may
-  // ask again. A failure is the device's.
-  Result<std::optional<Buffer>> take(MailCore& who, std::uint64_t bytes);
+  // Nothing when there is no room now: the mailbox is in line, and `may_ask` is set when it may ask
+  // again. A failure is the device's.
+  Result<std::optional<Buffer>> take(RoomWaiter& who, std::uint64_t bytes);
   void give(std::size_t index);
   // The mailbox asks no more for now.
-  void leave_line(MailCore& who);
+  void leave_line(RoomWaiter& who);
   std::uint64_t in_use() const;
   bool crowded() const { return crowded_.load(std::memory_order_relaxed); }
 
@@ -76,7 +81,7 @@ class RoomCore {
       FERRY_REQUIRES(memory_lock_);
   void free_idle(std::uint64_t wanted) FERRY_REQUIRES(memory_lock_);
   Result<std::size_t> make_entry(std::uint64_t bytes) FERRY_REQUIRES(memory_lock_);
-  bool in_line(const MailCore& who) const FERRY_REQUIRES(memory_lock_);
+  bool in_line(const RoomWaiter& who) const FERRY_REQUIRES(memory_lock_);
   template <class Wanted, class Visit>
   void visit_boxes(Wanted wanted, Visit visit);
   // Of all sends that have not ended.
@@ -91,7 +96,7 @@ class RoomCore {
   std::vector<Entry> entries_ FERRY_GUARDED_BY(memory_lock_);
   std::uint64_t busy_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;
   std::uint64_t idle_bytes_ FERRY_GUARDED_BY(memory_lock_) = 0;
-  std::deque<MailCore*> line_ FERRY_GUARDED_BY(memory_lock_);
+  std::deque<RoomWaiter*> line_ FERRY_GUARDED_BY(memory_lock_);
   std::atomic<bool> crowded_{false};  // it is not empty
 
   SpinLock list_lock_;

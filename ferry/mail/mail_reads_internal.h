@@ -1,0 +1,96 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "ferry/mail/mail_answers_internal.h"
+#include "ferry/mail/mail_inbox_internal.h"
+#include "ferry/mail/mail_maps_internal.h"
+#include "ferry/mail/mail_signals_internal.h"
+
+namespace ferry::mail {
+
+// Large messages that are read in chunks into memory of the room. Runs under the mailbox's lock: a
+// read is planned here and posted without it, by whoever took it from next_planned(). A Status that
+// fails breaks the mailbox.
+//
+// Between calls: every announced message that is neither whole nor over is in `reading_`, in the
+// order of the announcements, also while its memory is being mapped; it stays there, whatever has
+// become of it, until its last read has ended.
+class MailReads {
+ public:
+  MailReads(const MailPath& path, const MailWords& words, MailInSignals& signals, MailInbox& inbox,
+            MailAnswers& answers, MailMaps& maps)
+      : path_(path),
+        words_(words),
+        signals_(signals),
+        inbox_(inbox),
+        answers_(answers),
+        maps_(maps) {}
+
+  void add(MailParcel* parcel) {
+    parcel->in_reading = true;
+    reading_.push_back(parcel);
+  }
+  // The message is used in place after all.
+  void remove(MailParcel& parcel) {
+    std::erase(reading_, &parcel);
+    parcel.in_reading = false;
+  }
+  bool has_any() const { return !reading_.empty(); }
+
+  // Takes what has landed, and plans what can be read next, of each message.
+  Status progress();
+  // The message does not come; the mailbox is broken, or will be.
+  void fail_parcel(MailParcel& parcel, const Error& error);
+  // Those that are not being mapped: they may still turn out to be whole.
+  void fail_all(const Error& error);
+  // The messages do not come, and those behind them do.
+  void drop_all(const Error& error);
+
+  std::size_t planned() const { return planned_.count(); }
+  bool has_planned() const { return !planned_.empty(); }
+  // A read for the caller to post, without the lock; null: there is none. note_posted() follows.
+  MailChunk* next_planned();
+  static void note_posted(MailChunk& chunk, fabric::Transfer transfer);
+  std::uint64_t posted() const { return posted_; }
+  std::uint64_t refused() const { return refused_; }
+  std::uint64_t chunks() const { return chunks_; }
+
+ private:
+  using State = MailParcel::State;
+  // False: there is nothing more to do for the message.
+  Result<bool> step(MailParcel& parcel, bool& in_line);
+  // Gets memory for the message, in turn with all mailboxes.
+  Status admit(MailParcel& parcel, bool& in_line);
+  void begin(MailParcel& parcel, const RoomCore::Buffer& buffer) const;
+  void plan_chunks(MailParcel& parcel);
+  void plan_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
+                 std::uint64_t end);
+  // The message of the read has failed: it is not posted, or is given up.
+  void unplan(MailChunk& chunk);
+  // Takes reads that have ended, in the order in which they were asked for.
+  void reap(MailParcel& parcel);
+  void drop_parcel(MailParcel& parcel, const Error& error);
+  // A read has failed. Perhaps the sender's deadline came, and it has taken its memory back.
+  void ask_if_given_up(MailParcel& parcel);
+  Status hear_answer(MailParcel& parcel);
+  // What to say of a read that the sender's end has refused: it has announced what it does not
+  // grant.
+  Error refusal(const Error& cause) const;
+  Status finish(MailParcel& parcel);
+
+  const MailPath& path_;
+  const MailWords& words_;
+  MailInSignals& signals_;
+  MailInbox& inbox_;
+  MailAnswers& answers_;
+  MailMaps& maps_;
+  std::vector<MailParcel*> reading_;
+  MailList<MailChunk> planned_;  // reads that nobody has posted
+  std::uint64_t posted_ = 0;     // reads
+  std::uint64_t chunks_ = 0;     // of messages that were planned
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace ferry::mail
