@@ -48,7 +48,7 @@ PlainServers& plain_servers() {
 // connection takes the place of gRPC's; if not, gRPC's has seen nothing.
 class ClientHandshaker final : public grpc_core::Handshaker {
  public:
-  explicit ClientHandshaker(grpc_pollset_set* interested) : interested_(interested) {}
+  ClientHandshaker(Hub& hub, grpc_pollset_set* interested) : hub_(hub), interested_(interested) {}
   ~ClientHandshaker() override { from_grpc(this); }
   const char* name() const override { return "tensorferry"; }
 
@@ -56,12 +56,11 @@ class ClientHandshaker final : public grpc_core::Handshaker {
                    grpc_core::HandshakerArgs* args) override {
     from_grpc(this);
     auto server = wanted(*args);
-    auto& hub = Hub::get();
-    const auto attached = server ? hub.attach() : tl::unexpected<Error>(server.error());
+    const auto attached = server ? hub_.doorbell().attach() : tl::unexpected<Error>(server.error());
     if (!attached) {
       if (args->endpoint != nullptr)
-        hub.note_plain(true, std::string(grpc_endpoint_get_peer(args->endpoint)),
-                       attached.error().message());
+        hub_.links().note_plain(true, std::string(grpc_endpoint_get_peer(args->endpoint)),
+                                attached.error().message());
       finish_handshake(done, absl::OkStatus());
       return;
     }
@@ -70,14 +69,15 @@ class ClientHandshaker final : public grpc_core::Handshaker {
       done_ = done;
       args_ = args;
     }
-    hub.watch(interested_, true);
+    hub_.doorbell().watch(interested_, true);
     ref();
-    hub.aside([this, &hub, server = *std::move(server), set = thresholds_of(args->args)] {
-      auto dialled = hub.dial(server, set, Deadline::after(hub.scaled(kAskLimit)));
+    run_aside([this, server = *std::move(server), set = thresholds_of(args->args)] {
+      const auto limit = Deadline::after(PluginOptions::get().scaled(kAskLimit));
+      auto dialled = hub_.dialler().dial(server, set, limit);
       if (!dialled) plain_servers().note(server);
       auto shared = std::make_shared<Result<Dialled>>(std::move(dialled));
-      hub.post([this, shared] {
-        settle(std::move(*shared));
+      hub_.doorbell().post([this, shared] {
+        finish(std::move(*shared));
         unref();
       });
     });
@@ -96,7 +96,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
 
  private:
   // The server's address, if it is to be asked.
-  static Result<SocketAddress> wanted(const grpc_core::HandshakerArgs& args) {
+  Result<SocketAddress> wanted(const grpc_core::HandshakerArgs& args) const {
     if (args.args.GetInt(kEnableArgument).value_or(1) == 0)
       return fail(Code::kCancelled, "{} is 0 for this channel", kEnableArgument);
     if (args.args.Contains(kProxyArgument))
@@ -107,26 +107,26 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     if (plain_servers().known(server))
       return fail(Code::kUnavailable, "the server was asked in vain within the last {} s",
                   kRemember.count());
-    FERRY_TRY(Hub::get().open(""));
+    FERRY_TRY(hub_.open(""));
     return server;
   }
 
-  void settle(Result<Dialled> dialled) {
+  // The call has ended: gRPC goes on with its result, or with its own connection.
+  void finish(Result<Dialled> dialled) {
     LockGuard<Mutex> guard(lock_);
     if (done_ == nullptr) return;
     if (dialled) {
       replace(*std::move(dialled));
     } else {
-      Hub::get().note_plain(true, peer_text(), dialled.error().message());
+      hub_.links().note_plain(true, peer_text(), dialled.error().message());
     }
     finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
     leave_hub();
   }
 
   void leave_hub() const {
-    auto& hub = Hub::get();
-    hub.watch(interested_, false);
-    hub.detach();
+    hub_.doorbell().watch(interested_, false);
+    hub_.doorbell().detach();
   }
 
   std::string peer_text() const FERRY_REQUIRES(lock_) {
@@ -136,7 +136,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
   void replace(Dialled dialled) FERRY_REQUIRES(lock_) {
     auto* plain = args_->endpoint;
     FerryEndpoint::Names names{peer_text(), std::string(grpc_endpoint_get_local_address(plain))};
-    args_->endpoint = FerryEndpoint::make(
+    args_->endpoint = hub_.make_endpoint(
         std::move(dialled.link), Wire::watch(std::move(dialled.wire)), nullptr, std::move(names));
     // gRPC takes the endpoint out of the set that it was put into for the handshake.
     args_->endpoint->vtable->add_to_pollset_set(args_->endpoint, interested_);
@@ -145,6 +145,7 @@ class ClientHandshaker final : public grpc_core::Handshaker {
     grpc_endpoint_destroy(plain);
   }
 
+  Hub& hub_;
   grpc_pollset_set* const interested_;
   Mutex lock_;
   grpc_closure* done_ FERRY_GUARDED_BY(lock_) = nullptr;  // null: not begun, or over
@@ -153,17 +154,21 @@ class ClientHandshaker final : public grpc_core::Handshaker {
 
 class ClientFactory final : public grpc_core::HandshakerFactory {
  public:
+  explicit ClientFactory(Hub& hub) : hub_(hub) {}
   void AddHandshakers(const grpc_core::ChannelArgs&, grpc_pollset_set* interested,
                       grpc_core::HandshakeManager* manager) override {
-    add_handshaker(*manager, new ClientHandshaker(interested));
+    add_handshaker(*manager, new ClientHandshaker(hub_, interested));
   }
   HandshakerPriority Priority() override { return HandshakerPriority::kReadAheadSecurity; }
+
+ private:
+  Hub& hub_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc_core::HandshakerFactory> client_factory() {
-  return std::make_unique<ClientFactory>();
+std::unique_ptr<grpc_core::HandshakerFactory> client_factory(Hub& hub) {
+  return std::make_unique<ClientFactory>(hub);
 }
 
 HandshakeRemains HandshakeRemains::take(grpc_core::HandshakerArgs& args) {

@@ -1,7 +1,6 @@
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
-#include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 namespace ferry::interop {
 
@@ -22,15 +21,15 @@ const grpc_endpoint_vtable FerryEndpoint::kVtable = {
     },
     [](grpc_endpoint* self, grpc_pollset* pollset) {
       grpc_pollset_add_fd(pollset, of(self).wire_->descriptor());
-      Hub::get().watch(pollset);
+      of(self).around_.doorbell.watch(pollset);
     },
     [](grpc_endpoint* self, grpc_pollset_set* set) {
       grpc_pollset_set_add_fd(set, of(self).wire_->descriptor());
-      Hub::get().watch(set, true);
+      of(self).around_.doorbell.watch(set, true);
     },
     [](grpc_endpoint* self, grpc_pollset_set* set) {
       grpc_pollset_set_del_fd(set, of(self).wire_->descriptor());
-      Hub::get().watch(set, false);
+      of(self).around_.doorbell.watch(set, false);
     },
     [](grpc_endpoint* self, absl::Status why) { of(self).shutdown(why); },
     [](grpc_endpoint* self) { of(self).destroy(); },
@@ -40,15 +39,15 @@ const grpc_endpoint_vtable FerryEndpoint::kVtable = {
     [](grpc_endpoint*) { return false; },
 };
 
-grpc_endpoint* FerryEndpoint::make(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire,
-                                   grpc_endpoint* under, Names names) {
+grpc_endpoint* FerryEndpoint::make(const Around& around, std::shared_ptr<Link> link,
+                                   std::shared_ptr<Wire> wire, grpc_endpoint* under, Names names) {
   link->peer = names.peer;
   link->client = under == nullptr;
   std::shared_ptr<FerryEndpoint> made(
-      new FerryEndpoint(std::move(link), std::move(wire), under, std::move(names)));
+      new FerryEndpoint(around, std::move(link), std::move(wire), under, std::move(names)));
   made->grpcs_ = made;
-  (void)Hub::get().attach();  // the handshake is attached, and so this cannot fail
-  Hub::get().add(made);
+  (void)around.doorbell.attach();  // the handshake is attached, and so this cannot fail
+  around.endpoints.add(made);
   made->wire_->listen([weak = made->weak_from_this()](bool stray) {
     if (auto self = weak.lock()) self->wire_down(stray);
   });
@@ -56,9 +55,10 @@ grpc_endpoint* FerryEndpoint::make(std::shared_ptr<Link> link, std::shared_ptr<W
   return made.get();
 }
 
-FerryEndpoint::FerryEndpoint(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire,
-                             grpc_endpoint* under, Names names)
+FerryEndpoint::FerryEndpoint(const Around& around, std::shared_ptr<Link> link,
+                             std::shared_ptr<Wire> wire, grpc_endpoint* under, Names names)
     : grpc_endpoint{&kVtable},
+      around_(around),
       link_(std::move(link)),
       wire_(std::move(wire)),
       under_(under),
@@ -89,7 +89,7 @@ void FerryEndpoint::read(grpc_slice_buffer* into, grpc_closure* done) {
   read_done_ = done;
   reading_.store(true, std::memory_order_release);
   fill();
-  look_again();
+  recheck();
 }
 
 void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
@@ -112,30 +112,23 @@ void FerryEndpoint::write(grpc_slice_buffer* from, grpc_closure* done) {
   push();
   if (write_done_ != nullptr) writing_.store(true, std::memory_order_seq_cst);
   busy_.store(false, std::memory_order_seq_cst);
-  look_again();
+  recheck();
 }
 
-bool FerryEndpoint::pump() {
-  if (!reading_.load(std::memory_order_acquire) && !writing_.load(std::memory_order_acquire))
-    return false;
-  if (busy_.load(std::memory_order_acquire)) return false;  // whoever is at it looks again
+void FerryEndpoint::progress() {
+  if (busy_.load(std::memory_order_acquire)) return;
   LockGuard<Mutex> guard(lock_);
-  const bool retry = drained_at_ != 0 || blocked_.load(std::memory_order_relaxed);
-  if (!retry && !has_news()) return false;
-  go_on();
-  look_again();
-  return !retry;
+  resume();
+  recheck();
 }
 
-// A thread that went to sleep before may have seen nobody wait for what has come, or not have seen
-// what this one has found in the mailbox.
-void FerryEndpoint::look_again() {
-  constexpr int kMostTurns = 4;
-  for (int turn = 0; turn < kMostTurns && has_news(); ++turn) go_on();
-  if (has_news() || Hub::get().others_may_go_on()) Hub::get().nudge();
+void FerryEndpoint::recheck() {
+  constexpr int kMostTries = 4;
+  for (int i = 0; i < kMostTries && ready(); ++i) resume();
+  if (ready() || (link_->is_room_crowded() && around_.endpoints.any_ready())) around_.waker.wake();
 }
 
-void FerryEndpoint::go_on() {
+void FerryEndpoint::resume() {
   if (write_done_ != nullptr) push();
   if (read_done_ != nullptr) fill();
 }
@@ -177,12 +170,11 @@ void FerryEndpoint::shutdown(const absl::Status& why) {
 
 void FerryEndpoint::destroy() {
   shutdown(unavailable_status("endpoint destroyed"));
-  auto& hub = Hub::get();
-  hub.remove(this);
+  around_.endpoints.remove(this);
   wire_->close();
   if (under_ != nullptr) grpc_endpoint_destroy(under_);
   const auto last = std::move(grpcs_);
-  hub.detach();
+  around_.doorbell.detach();
 }
 
 void FerryEndpoint::wire_down(bool stray) {
@@ -194,11 +186,12 @@ void FerryEndpoint::wire_down(bool stray) {
     end(unavailable_status("the peer broke the protocol"));
     return;
   }
-  auto& hub = Hub::get();
-  drained_at_ = Deadline::after(hub.scaled(kDrain)).ns();
+  const auto drain = PluginOptions::get().scaled(kDrain);
+  drained_at_ = Deadline::after(drain).ns();
+  draining_.store(true, std::memory_order_relaxed);
   if (write_done_ != nullptr) finish_write(absl::OkStatus());
   if (read_done_ != nullptr) fill();
-  if (!ended_ && !link_->maps()) hub.ring_soon();
+  if (!ended_ && !link_->maps()) around_.background.wake_for(drain);
 }
 
 }  // namespace ferry::interop

@@ -8,6 +8,9 @@
 
 #include "ferry/base/thread_annotations.h"
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/background_internal.h"
+#include "ferry/interop/grpc_endpoint/doorbell_internal.h"
+#include "ferry/interop/grpc_endpoint/endpoint_schedule_internal.h"
 #include "ferry/interop/grpc_endpoint/hand_over_internal.h"
 #include "ferry/interop/grpc_endpoint/link_internal.h"
 #include "ferry/interop/grpc_endpoint/wire_internal.h"
@@ -29,7 +32,10 @@ inline absl::Status unavailable_status(const char* text) {
 // until the peer has it. A read gets what messages there are: small ones copied into one slice,
 // large ones where they lie, until so much is lent that the peer may run out of memory.
 //
-// Thread-safe. Runs on threads of gRPC's, in an ExecCtx.
+// Thread-safe. Runs on threads of gRPC's, in an ExecCtx: what gRPC calls (read, write, shutdown,
+// destroy), what the thread that waits calls (ready, progress), and the end of the wire. Closures
+// are never called under lock_, but left to ExecCtx. Between calls at most one read and one write
+// are under way; reading_ and writing_ say so to threads without the lock.
 class FerryEndpoint final : public grpc_endpoint,
                             public std::enable_shared_from_this<FerryEndpoint> {
  public:
@@ -37,21 +43,30 @@ class FerryEndpoint final : public grpc_endpoint,
   // not mapped here.
   static constexpr auto kDrain = std::chrono::seconds(2);
 
+  // What an endpoint uses of the process's.
+  struct Around {
+    Doorbell& doorbell;
+    EndpointSchedule<FerryEndpoint>& endpoints;
+    Waker& waker;
+    Background& background;
+  };
   struct Names {
     std::string peer;
     std::string local;
   };
-  // Keeps the hub attached. `under` is the server's own endpoint of the connection, or null; it is
-  // destroyed with this one.
-  static grpc_endpoint* make(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire,
-                             grpc_endpoint* under, Names names);
+  // Keeps the doorbell attached. `under` is the server's own endpoint of the connection, or null;
+  // it is destroyed with this one.
+  static grpc_endpoint* make(const Around& around, std::shared_ptr<Link> link,
+                             std::shared_ptr<Wire> wire, grpc_endpoint* under, Names names);
   ~FerryEndpoint();
 
-  // Something may have come, or a write may have ended. True: so it was.
-  bool pump();
-  // Whether pump() would find something that gRPC waits for. Any thread. The end of a send may have
-  // been seen by any thread that was in the mailbox: then the mailbox has nothing new, but we have.
-  bool has_news() const {
+  // Completes what gRPC waits for, as far as it is there. While another thread sends, which may
+  // take a long copy, it does nothing: that thread looks once more afterwards.
+  void progress();
+  // Whether progress() would complete something that gRPC waits for. Any thread; lock-free. The end
+  // of a send may have been seen by any thread that was in the mailbox: then the mailbox has
+  // nothing new, but the endpoint has.
+  bool ready() const {
     const bool writes = writing_.load(std::memory_order_acquire);
     const bool reads = reading_.load(std::memory_order_acquire);
     if ((!writes && !reads) || busy_.load(std::memory_order_acquire)) return false;
@@ -59,12 +74,20 @@ class FerryEndpoint final : public grpc_endpoint,
     const bool ended = writes && !blocked_.load(std::memory_order_relaxed);
     return mailbox.may_be_ready(reads) || (ended && mailbox.open_sends() == 0);
   }
+  // Whether only passing time can bring this endpoint on: it drains, or waits for memory. Then
+  // progress() is worth trying whenever gRPC's threads are woken. Any thread; lock-free.
+  bool waits_for_time() const {
+    const bool waits =
+        draining_.load(std::memory_order_relaxed) || blocked_.load(std::memory_order_relaxed);
+    return waits &&
+           (reading_.load(std::memory_order_acquire) || writing_.load(std::memory_order_acquire));
+  }
   bool maps() const { return link_->maps(); }
 
  private:
   static const grpc_endpoint_vtable kVtable;
-  FerryEndpoint(std::shared_ptr<Link> link, std::shared_ptr<Wire> wire, grpc_endpoint* under,
-                Names names);
+  FerryEndpoint(const Around& around, std::shared_ptr<Link> link, std::shared_ptr<Wire> wire,
+                grpc_endpoint* under, Names names);
   static FerryEndpoint& of(grpc_endpoint* endpoint) {
     from_grpc(endpoint);
     return *static_cast<FerryEndpoint*>(endpoint);
@@ -76,38 +99,58 @@ class FerryEndpoint final : public grpc_endpoint,
   void destroy();
   void wire_down(bool stray);
 
-  void go_on() FERRY_REQUIRES(lock_);
-  void look_again() FERRY_REQUIRES(lock_);
+  // Sends and reads as far as that goes now.
+  void resume() FERRY_REQUIRES(lock_);
+  // Resumes for as long as the endpoint is ready, within limits, then wakes a sleeping thread if
+  // there is work left. Every call of gRPC's ends with it: a thread that went to sleep before may
+  // have seen nobody wait for what has come, or not have seen what this thread found in the
+  // mailbox.
+  void recheck() FERRY_REQUIRES(lock_);
+
+  // Reading: endpoint_read.cc.
+  // Completes the read if a message is there. After the end of the connection, what it brought
+  // comes first.
   void fill() FERRY_REQUIRES(lock_);
+  // Adds a message to the read. False: the peer broke the protocol, and all is over.
   bool take(mail::Message message) FERRY_REQUIRES(lock_);
   void lend(mail::Message message) FERRY_REQUIRES(lock_);
   void copy(const mail::Message& message) FERRY_REQUIRES(lock_);
+
+  // Writing: endpoint_write.cc.
   // A byte of the write under way.
   struct Place {
     std::size_t slice = 0;
     std::size_t offset = 0;
     friend auto operator<=>(const Place&, const Place&) = default;
   };
+  // Sends what is left of the write, and completes it if the peer has everything, or is gone.
   void push() FERRY_REQUIRES(lock_);
-  bool settle() FERRY_REQUIRES(lock_);
+  // Takes the outcome of the message that is under way. False: it still is.
+  bool finish_send() FERRY_REQUIRES(lock_);
+  // Sends the next message of the write. False: nothing more can be sent for now.
   bool send_next() FERRY_REQUIRES(lock_);
+  // Puts the bytes of the slices from next_ on into parts_. Returns where they end.
   Place gather(std::uint64_t most_bytes, std::size_t most_parts) FERRY_REQUIRES(lock_);
+  // Decides how the bytes of a message that was not sent are sent. False: not now.
   bool reconsider(const Error& error) FERRY_REQUIRES(lock_);
+  // The connection is over: what is under way fails, and all that comes later.
   void end(const absl::Status& why) FERRY_REQUIRES(lock_);
   void end(const Error& error) FERRY_REQUIRES(lock_);
   void finish_read(const absl::Status& status) FERRY_REQUIRES(lock_);
   void finish_write(const absl::Status& status) FERRY_REQUIRES(lock_);
 
+  const Around around_;
   const std::shared_ptr<Link> link_;
   const std::shared_ptr<Wire> wire_;
   grpc_endpoint* const under_;
   const Names names_;
-  std::shared_ptr<FerryEndpoint> grpcs_;  // share, until destroy()
+  std::shared_ptr<FerryEndpoint> grpcs_;  // gRPC's share, until destroy()
 
   Mutex lock_;
   bool ended_ FERRY_GUARDED_BY(lock_) = false;
   absl::Status why_ FERRY_GUARDED_BY(lock_);
   std::int64_t drained_at_ FERRY_GUARDED_BY(lock_) = 0;  // 0: the connection lives
+  std::atomic<bool> draining_{false};                    // it does not
 
   grpc_slice_buffer* into_ FERRY_GUARDED_BY(lock_) = nullptr;
   grpc_closure* read_done_ FERRY_GUARDED_BY(lock_) = nullptr;
@@ -125,5 +168,7 @@ class FerryEndpoint final : public grpc_endpoint,
   std::atomic<bool> busy_{false};     // a write is being sent, which may take a long copy
   std::atomic<bool> blocked_{false};  // the rest of the write waits for memory
 };
+
+using Endpoints = EndpointSchedule<FerryEndpoint>;
 
 }  // namespace ferry::interop

@@ -2,7 +2,6 @@
 
 #include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
-#include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 // What the endpoint does with messages that have come.
 
@@ -16,6 +15,7 @@ constexpr std::uint64_t kLeastLent = 16 << 10;
 
 // A message that slices show. The last of them lets go of it.
 struct Lent {
+  FerryEndpoint::Around around;  // the endpoint may be gone before the slices
   std::shared_ptr<Link> link;
   mail::Message message;
   std::atomic<std::size_t> slices;
@@ -25,17 +25,15 @@ struct Lent {
     from_grpc(lent);
     if (lent->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     lent->link->take_back(lent->message.bytes());
-    const auto link = lent->link;
+    const auto around = lent->around;
     delete lent;
-    // Seen by this thread, perhaps; or others may go on.
-    if (link->mailbox().may_be_ready() || Hub::get().others_may_go_on()) Hub::get().nudge();
+    // What this thread saw in the mailbox, or the memory that is free now, is worth a look.
+    if (around.waker.armed() && around.endpoints.any_ready()) around.waker.wake();
   }
 };
 
 }  // namespace
 
-// Completes the read if anything is there. After the end of the connection, what it brought comes
-// first.
 void FerryEndpoint::fill() {
   if (ended_) {
     finish_read(why_);
@@ -58,7 +56,6 @@ void FerryEndpoint::fill() {
   }
 }
 
-// False: the peer broke the protocol, and all is over.
 bool FerryEndpoint::take(mail::Message message) {
   const auto bytes = message.bytes();
   if (bytes == 0) {
@@ -81,7 +78,7 @@ bool FerryEndpoint::take(mail::Message message) {
 void FerryEndpoint::lend(mail::Message message) {
   link_->counts.lent_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
   const auto parts = message.parts();
-  auto* lent = new Lent{link_, std::move(message), {parts.size() + 1}};
+  auto* lent = new Lent{around_, link_, std::move(message), {parts.size() + 1}};
   to_grpc(lent);
   std::size_t shown = 0;
   for (const auto& part : parts) {

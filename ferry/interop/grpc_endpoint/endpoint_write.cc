@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
-#include "ferry/interop/grpc_endpoint/hub_internal.h"
 
 // How the endpoint sends a write of gRPC's.
 
@@ -25,17 +24,17 @@ std::span<const std::byte> bytes_of(const grpc_slice& slice) {
 
 }  // namespace
 
-// Sends what is left of the write, and completes it if the peer has everything, or is gone. As with
-// TCP, it is the reads that fail then: what the peer has said before is heard first.
+// As with TCP, it is the reads that fail when the peer is gone: what it has said before is heard
+// first.
 void FerryEndpoint::push() {
-  while (settle() && next_.slice < held_.count)
+  while (finish_send() && next_.slice < held_.count)
     if (!send_next()) return;
   if (!sending_ && next_.slice == held_.count) finish_write(absl::OkStatus());
 }
 
-// False: the message that is under way goes on. One at a time, so that one that is refused can
-// still be sent in another way before what follows it.
-bool FerryEndpoint::settle() {
+// One message at a time is under way, so that one that is refused can still be sent in another way
+// before what follows it.
+bool FerryEndpoint::finish_send() {
   if (!sending_) return true;
   if (!sending_->poll()) return false;
   const auto status = std::exchange(sending_, {})->wait();
@@ -69,7 +68,6 @@ bool FerryEndpoint::send_next() {
   return true;
 }
 
-// The slices from next_ on: their bytes are in parts_. Returns where they end.
 FerryEndpoint::Place FerryEndpoint::gather(std::uint64_t most_bytes, std::size_t most_parts) {
   parts_.clear();
   auto at = next_;
@@ -87,9 +85,8 @@ FerryEndpoint::Place FerryEndpoint::gather(std::uint64_t most_bytes, std::size_t
   return at;
 }
 
-// A message was not sent. If the peer is there, its bytes go as smaller messages, or through the
-// peer's slots, for which no memory is needed: a program that holds what it has received does not
-// keep others from being sent. False: nothing more for now.
+// If the peer is there, the bytes go as smaller messages, or through the peer's slots, for which no
+// memory is needed: a program that holds what it has received does not keep others from being sent.
 bool FerryEndpoint::reconsider(const Error& error) {
   const bool small = next_ < pieces_until_;
   if (error.code() == Code::kUnavailable || error.code() == Code::kDataLoss) {
@@ -103,7 +100,7 @@ bool FerryEndpoint::reconsider(const Error& error) {
     pieces_until_ = sent_to_;
   } else if (error.code() == Code::kResourceExhausted) {
     blocked_.store(true, std::memory_order_relaxed);
-    Hub::get().ring_soon();
+    around_.background.wake_for(PluginOptions::get().scaled(kDrain));
     return false;
   } else {
     next_ = {held_.count, 0};

@@ -8,12 +8,15 @@
 
 namespace ferry::interop {
 
+class Hub;
+
 // What the arguments of a channel or server set, above the environment.
 LinkThresholds thresholds_of(const grpc_core::ChannelArgs& args);
 
 // What gRPC asks for each new connection, after TCP and before TLS: whether the plug-in takes part.
-std::unique_ptr<grpc_core::HandshakerFactory> client_factory();
-std::unique_ptr<grpc_core::HandshakerFactory> server_factory();
+// The hub outlives them.
+std::unique_ptr<grpc_core::HandshakerFactory> client_factory(Hub& hub);
+std::unique_ptr<grpc_core::HandshakerFactory> server_factory(Hub& hub);
 
 // The same for both sides: gRPC owns the handshaker; ends the handshake.
 inline void add_handshaker(grpc_core::HandshakeManager& manager,

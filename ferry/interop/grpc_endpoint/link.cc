@@ -2,7 +2,6 @@
 #include <bit>
 
 #include "ferry/base/log.h"
-#include "ferry/interop/grpc_endpoint/hub_internal.h"
 #include "ferry/interop/grpc_endpoint/link_internal.h"
 
 namespace ferry::interop {
@@ -37,18 +36,16 @@ mail::MailboxOptions link_options(bool maps, const LinkThresholds& set) {
 
 }  // namespace
 
-Result<std::shared_ptr<Link>> Link::open(mail::MailRoom& room, fabric::Device& device,
+Result<std::unique_ptr<Link>> Link::open(mail::MailRoom& room, fabric::Device& device,
                                          fabric::Channel channel, const LinkThresholds& set,
                                          Deadline deadline) {
-  std::unique_ptr<Link> link(new Link);
+  std::unique_ptr<Link> link(new Link(room));
   link->channel_ = std::move(channel);
   link->maps_ = link->channel_.capabilities().maps_peer;
   link->set_ = set;
-  link->mailbox_ = std::make_unique<mail::Mailbox>(FERRY_TRY(
-      mail::Mailbox::open(room, device, link->channel_, link_options(link->maps_, set), deadline)));
-  Hub::get().know(link.get());
-  // Closing waits for the peer, and the last to let go may be any thread.
-  return std::shared_ptr<Link>(link.release(), [](Link* last) { Hub::get().bury(last); });
+  link->mailbox_ = std::make_unique<mail::Mailbox>(FERRY_TRY(mail::Mailbox::open(
+      room, device, link->channel_, link_options(link->maps_, set), deadline)));
+  return link;
 }
 
 Link::~Link() {
@@ -63,7 +60,7 @@ bool Link::has_memory_to_lend(std::uint64_t bytes) const {
   const auto most = PluginOptions::get().memory / 2;
   return lent_messages_.load(std::memory_order_relaxed) < kMostLentMessages &&
          lent_.load(std::memory_order_relaxed) + bytes <= most &&
-         (maps_ || Hub::get().received_in_use() <= most);
+         (maps_ || room_.bytes_in_use() <= most);
 }
 
 bool Link::lend(std::uint64_t bytes) {

@@ -40,20 +40,25 @@ struct LinkCounts {
   std::atomic<std::uint64_t> piece_bytes{0};   // in them
 };
 
-// A mailbox and its channel, as long as anybody uses either: the endpoint, and slices of messages
-// that gRPC or the program still holds. Thread-safe.
+// A mailbox and its channel, for as long as anybody uses either: the endpoint, and slices of
+// messages that gRPC or the program still holds. The last of them leaves it to the LinkTable, which
+// closes it.
+//
+// Thread-safe, but for lend().
 class Link {
  public:
   // Both ends call it. Blocks.
-  static Result<std::shared_ptr<Link>> open(mail::MailRoom& room, fabric::Device& device,
+  static Result<std::unique_ptr<Link>> open(mail::MailRoom& room, fabric::Device& device,
                                             fabric::Channel channel, const LinkThresholds& set,
                                             Deadline deadline);
 
   mail::Mailbox& mailbox() { return *mailbox_; }
   const mail::Mailbox& mailbox() const { return *mailbox_; }
   const fabric::Channel& channel() const { return channel_; }
-  // Whether the peer's memory is this process's too: what it wrote before it died is here.
+  // Whether the peer's memory is mapped here: then what it wrote before it died is here.
   bool maps() const { return maps_; }
+  // Whether connections of this process wait for receive memory, which all of them share.
+  bool is_room_crowded() const { return room_.crowded(); }
 
   // Most bytes of one message: a quarter of the memory. What is lent is half of it, so that there
   // is room for a message, also with what its buffer is rounded up by, whatever the program holds.
@@ -88,9 +93,10 @@ class Link {
   ~Link();
 
  private:
-  Link() = default;
+  explicit Link(mail::MailRoom& room) : room_(room) {}
   bool has_memory_to_lend(std::uint64_t bytes) const;
   std::string report_thresholds() const;
+  mail::MailRoom& room_;
   fabric::Channel channel_;
   std::unique_ptr<mail::Mailbox> mailbox_;  // refers to the channel
   bool maps_ = false;

@@ -51,6 +51,8 @@ struct PluginOptions {
   Nanos give_up = std::chrono::seconds(60);
 
   static const PluginOptions& get();
+  // A wait, made longer for slow hosts.
+  Nanos scaled(Nanos span) const { return std::chrono::duration_cast<Nanos>(span * patience); }
 };
 
 // Where the cluster's secret is: what the user has given, or else a file that processes of this

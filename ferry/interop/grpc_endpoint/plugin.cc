@@ -1,4 +1,5 @@
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -6,8 +7,8 @@
 
 #include "ferry/base/log.h"
 #include "ferry/interop/grpc_endpoint/abi_internal.h"
+#include "ferry/interop/grpc_endpoint/entry_internal.h"
 #include "ferry/interop/grpc_endpoint/handshakers_internal.h"
-#include "ferry/interop/grpc_endpoint/hub_internal.h"
 #include "ferry/interop/grpc_endpoint/linked.h"
 #include "ferry/interop/grpc_endpoint/options_internal.h"
 #include "ferry/interop/grpc_endpoint/unserved_internal.h"
@@ -19,8 +20,8 @@ namespace {
 void add_handshakers(grpc_core::CoreConfiguration::Builder* builder) {
   auto* registry = reinterpret_cast<grpc_core::HandshakerRegistry::Builder*>(
       reinterpret_cast<std::byte*>(builder) + kHandshakerRegistryAt);
-  registry->RegisterHandshakerFactory(grpc_core::HANDSHAKER_CLIENT, client_factory());
-  registry->RegisterHandshakerFactory(grpc_core::HANDSHAKER_SERVER, server_factory());
+  registry->RegisterHandshakerFactory(grpc_core::HANDSHAKER_CLIENT, client_factory(process_hub()));
+  registry->RegisterHandshakerFactory(grpc_core::HANDSHAKER_SERVER, server_factory(process_hub()));
 }
 
 // Why gRPC is left alone; null if it is not.
@@ -49,10 +50,16 @@ __attribute__((constructor)) void load_plugin() {
   set_served_grpc(::dlsym(RTLD_DEFAULT, kConfigurationSymbol));
   grpc_core::CoreConfiguration::RegisterBuilder(add_handshakers);
   let_in = true;
-  if (!PluginOptions::get().stats.empty()) std::atexit([] { Hub::get().print_stats(); });
+  ::pthread_atfork(nullptr, nullptr, [] { process_hub().disown(); });
+  if (!PluginOptions::get().stats.empty()) std::atexit([] { process_hub().print_report(); });
 }
 
 }  // namespace
+
+Hub& process_hub() {
+  static Hub* const hub = new Hub;
+  return *hub;
+}
 
 Status plugin_status() {
   if (let_in) return {};
@@ -68,6 +75,6 @@ PluginTraffic& PluginTraffic::operator+=(const PluginTraffic& other) {
   return *this;
 }
 
-PluginTraffic plugin_traffic() { return Hub::get().traffic(); }
+PluginTraffic plugin_traffic() { return process_hub().links().traffic(); }
 
 }  // namespace ferry::interop

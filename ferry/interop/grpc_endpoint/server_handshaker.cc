@@ -51,7 +51,7 @@ std::size_t peek(const grpc_slice_buffer& from, std::span<char> to) {
 // One step at a time is under way: a read, a write, or the wait for the client's link.
 class ServerHandshaker final : public grpc_core::Handshaker {
  public:
-  explicit ServerHandshaker(grpc_pollset_set* interested) : interested_(interested) {
+  ServerHandshaker(Hub& hub, grpc_pollset_set* interested) : hub_(hub), interested_(interested) {
     grpc_slice_buffer_init(&incoming_);
     grpc_slice_buffer_init(&outgoing_);
     grpc_slice_buffer_init(&first_);
@@ -113,8 +113,8 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     auto* handshaker = static_cast<ServerHandshaker*>(self);
     {
       LockGuard<Mutex> guard(handshaker->lock_);
-      handshaker->go_on(handshaker->shut_ && status.ok() ? absl::CancelledError("shut down")
-                                                         : status);
+      handshaker->advance(handshaker->shut_ && status.ok() ? absl::CancelledError("shut down")
+                                                           : status);
     }
     handshaker->unref();
   }
@@ -127,7 +127,8 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     return &io_;
   }
 
-  void go_on(const absl::Status& status) FERRY_REQUIRES(lock_) {
+  // A step has ended: begins the next one.
+  void advance(const absl::Status& status) FERRY_REQUIRES(lock_) {
     if (!status.ok()) {
       fail_handshake(status);
     } else if (step_ == Step::kRead) {
@@ -146,12 +147,12 @@ class ServerHandshaker final : public grpc_core::Handshaker {
   }
 
   void leave_alone(const char* why) FERRY_REQUIRES(lock_) {
-    if (args_->endpoint != nullptr) Hub::get().note_plain(false, peer_text(), why);
+    if (args_->endpoint != nullptr) hub_.links().note_plain(false, peer_text(), why);
     finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
   }
 
   void fail_handshake(const absl::Status& why) FERRY_REQUIRES(lock_) {
-    if (expecting_) Hub::get().forget(token_);
+    if (expecting_) hub_.acceptor().forget(token_);
     if (auto wire = std::exchange(wire_, nullptr)) wire->close();
     if (!shut_) grpc_endpoint_shutdown(args_->endpoint, why);
     shut_ = true;
@@ -161,15 +162,15 @@ class ServerHandshaker final : public grpc_core::Handshaker {
   }
 
   Status join_hub() FERRY_REQUIRES(lock_) {
-    FERRY_TRY(Hub::get().attach());
+    FERRY_TRY(hub_.doorbell().attach());
     attached_ = true;
-    Hub::get().watch(interested_, true);
+    hub_.doorbell().watch(interested_, true);
     return {};
   }
   void leave_hub() FERRY_REQUIRES(lock_) {
     attached_ = false;
-    Hub::get().watch(interested_, false);
-    Hub::get().detach();
+    hub_.doorbell().watch(interested_, false);
+    hub_.doorbell().detach();
   }
 
   void take_in() FERRY_REQUIRES(lock_) {
@@ -197,19 +198,18 @@ class ServerHandshaker final : public grpc_core::Handshaker {
   }
 
   Status begin_call() FERRY_REQUIRES(lock_) {
-    auto& hub = Hub::get();
-    FERRY_TRY(hub.open(reached_at(grpc_endpoint_get_fd(args_->endpoint))));
+    FERRY_TRY(hub_.open(reached_at(grpc_endpoint_get_fd(args_->endpoint))));
     FERRY_TRY(bootstrap::random_bytes(token_));
     FERRY_TRY(join_hub());
     bootstrap::Hello mine;
     mine.purpose = bootstrap::Purpose::kGuest;
-    mine.blob = hub.expect(
+    mine.blob = hub_.acceptor().expect(
         token_, thresholds_of(args_->args), [self = share()](std::shared_ptr<Link> link) {
-          Hub::get().post([self, link = std::move(link)] { self->link_arrived(link); });
+          self->hub_.doorbell().post([self, link = std::move(link)] { self->link_arrived(link); });
         });
     expecting_ = true;
     call_.emplace(FERRY_TRY(bootstrap::Handshake::open(
-        bootstrap::Role::kAcceptor, hub.secret(), std::move(mine), [](const auto& peer) -> Status {
+        bootstrap::Role::kAcceptor, hub_.secret(), std::move(mine), [](const auto& peer) -> Status {
           if (peer.purpose == bootstrap::Purpose::kGuest) return {};
           return fail(Code::kInvalidArgument, "this is the port of a gRPC server");
         })));
@@ -264,7 +264,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     if (!watch_wire()) return;
     grpc_pollset_set_add_fd(interested_, wire_->descriptor());
     wire_->listen([self = share()](bool) {
-      Hub::get().post([self] {
+      self->hub_.doorbell().post([self] {
         LockGuard<Mutex> guard(self->lock_);
         if (self->done_ != nullptr && self->wire_ != nullptr)
           self->fail_handshake(absl::UnavailableError("the client has gone"));
@@ -304,8 +304,8 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     } else {
       grpc_pollset_set_del_fd(interested_, wire_->descriptor());
     }
-    args_->endpoint = FerryEndpoint::make(std::move(link_), std::exchange(wire_, nullptr),
-                                          args_->endpoint, std::move(names));
+    args_->endpoint = hub_.make_endpoint(std::move(link_), std::exchange(wire_, nullptr),
+                                         args_->endpoint, std::move(names));
     finish_handshake(std::exchange(done_, nullptr), absl::OkStatus());
     leave_hub();
   }
@@ -314,6 +314,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     return std::string(grpc_endpoint_get_peer(args_->endpoint));
   }
 
+  Hub& hub_;
   grpc_pollset_set* const interested_;
   Mutex lock_;
   grpc_closure* done_ FERRY_GUARDED_BY(lock_) = nullptr;  // null: not begun, or over
@@ -337,17 +338,21 @@ class ServerHandshaker final : public grpc_core::Handshaker {
 
 class ServerFactory final : public grpc_core::HandshakerFactory {
  public:
+  explicit ServerFactory(Hub& hub) : hub_(hub) {}
   void AddHandshakers(const grpc_core::ChannelArgs&, grpc_pollset_set* interested,
                       grpc_core::HandshakeManager* manager) override {
-    add_handshaker(*manager, new ServerHandshaker(interested));
+    add_handshaker(*manager, new ServerHandshaker(hub_, interested));
   }
   HandshakerPriority Priority() override { return HandshakerPriority::kReadAheadSecurity; }
+
+ private:
+  Hub& hub_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc_core::HandshakerFactory> server_factory() {
-  return std::make_unique<ServerFactory>();
+std::unique_ptr<grpc_core::HandshakerFactory> server_factory(Hub& hub) {
+  return std::make_unique<ServerFactory>(hub);
 }
 
 }  // namespace ferry::interop
