@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ferry/graph/op.h"
+#include "ferry/graph/op_def.h"
 
 namespace ferry::graph {
 

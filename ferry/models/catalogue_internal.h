@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ferry/models/model.h"
+#include "ferry/models/model_def.h"
 
 namespace ferry::models {
 

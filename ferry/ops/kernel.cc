@@ -9,15 +9,6 @@
 namespace ferry::ops {
 namespace {
 
-class Stateless final : public Kernel {
- public:
-  explicit Stateless(Status (*run)(KernelContext&)) : run_(run) {}
-  Status run(KernelContext& context) override { return run_(context); }
-
- private:
-  Status (*run_)(KernelContext&);
-};
-
 // Never destroyed: kernels may be made as long as the process lives.
 class Kernels {
  public:
@@ -62,12 +53,6 @@ Result<std::unique_ptr<Kernel>> make_kernel(const graph::Node& node) {
                 "node '{}': there is no kernel for {}; register_kernel() adds one", node.name,
                 node.op->name);
   return factory(node);
-}
-
-KernelFactory stateless(Status (*run)(KernelContext&)) {
-  return [run](const graph::Node&) -> Result<std::unique_ptr<Kernel>> {
-    return std::make_unique<Stateless>(run);
-  };
 }
 
 }  // namespace ferry::ops

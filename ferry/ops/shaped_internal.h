@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "ferry/ops/kernel.h"
+#include "ferry/ops/kernel_def.h"
 
 namespace ferry::ops {
 

@@ -3,7 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "ferry/runtime/ferry_rendezvous.h"
+#include "ferry/runtime/copies.h"
+#include "ferry/runtime/rendezvous.h"
 #include "ferry/transfer/dynamic_slot.h"
 #include "ferry/transfer/shared_tensor.h"
 #include "ferry/transfer/static_slot.h"
@@ -12,8 +13,6 @@ namespace ferry::runtime {
 
 // The ends of crossings over edges of ferry/transfer. `peer` is the task at the other end, for
 // errors.
-using Copies = FerryRendezvous::Copies;
-
 std::unique_ptr<SendEnd> static_send_end(transfer::StaticSender sender, const tensor::Spec& spec,
                                          Copies copies, const std::string& peer);
 std::unique_ptr<SendEnd> dynamic_send_end(transfer::DynamicSender sender, const tensor::Spec& spec,

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "ferry/runtime/copies.h"
 #include "ferry/runtime/links.h"
 #include "ferry/runtime/rendezvous.h"
 
@@ -14,9 +15,7 @@ namespace ferry::runtime {
 // shares of received tensors.
 class FerryRendezvous final : public Rendezvous {
  public:
-  // What the papers compare: no copy; one into registered memory before each send; private buffers
-  // and a copy on both sides.
-  enum class Copies { kNone, kSender, kBoth };
+  using Copies = runtime::Copies;
 
   FerryRendezvous(Links& links, Copies copies) : links_(links), copies_(copies) {}
   ~FerryRendezvous() override;

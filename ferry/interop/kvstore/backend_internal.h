@@ -1,9 +1,16 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
-#include "ferry/interop/kvstore/kvstore.h"
+#include "ferry/base/clock.h"
+#include "ferry/base/error.h"
+#include "ferry/interop/kvstore/kvtype.h"
+#include "ferry/ps/update.h"
+#include "ferry/ps/worker.h"
+#include "ferry/tensor/tensor.h"
 
 namespace ferry::interop {
 

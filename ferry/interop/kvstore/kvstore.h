@@ -12,6 +12,7 @@
 
 #include "ferry/base/clock.h"
 #include "ferry/base/error.h"
+#include "ferry/interop/kvstore/kvtype.h"
 #include "ferry/ps/update.h"
 #include "ferry/ps/worker.h"
 #include "ferry/tensor/tensor.h"
@@ -36,12 +37,6 @@ class KVKey {
  private:
   std::string name_;
   bool number_;
-};
-
-enum class KVType : std::uint8_t {
-  kLocal,      // "local": in this process
-  kDistSync,   // "dist_sync": what all workers push is summed, then counts
-  kDistAsync,  // "dist_async": what a worker pushes counts at once
 };
 
 // Values by key, in the manner of MXNet's KVStore: gradients are pushed, weights pulled, and

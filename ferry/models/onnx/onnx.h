@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ferry/models/model.h"
+#include "ferry/models/model_def.h"
 #include "ferry/models/onnx/file.h"
 
 namespace ferry::models::onnx {
