@@ -10,11 +10,11 @@
 
 #include "ferry/base/inline_function.h"
 #include "ferry/fabric/device.h"
-#include "ferry/ps/merge_internal.h"
 #include "ferry/ps/wire/layout_internal.h"
 #include "ferry/ps/wire/rpc_internal.h"
 #include "ferry/ps/wire/scheduler_link_internal.h"
 #include "ferry/ps/worker.h"
+#include "ferry/ps/worker/merge_internal.h"
 
 namespace ferry::ps {
 

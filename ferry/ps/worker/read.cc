@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "ferry/base/stall.h"
-#include "ferry/ps/worker_core_internal.h"
+#include "ferry/ps/worker/core_internal.h"
 
 // Paths that map nothing: head, wait, payload, wait, head.
 

@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/worker_core_internal.h"
+#include "ferry/ps/worker/core_internal.h"
 
 // Whose the memory of a gradient is.
 

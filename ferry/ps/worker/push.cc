@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/worker_core_internal.h"
+#include "ferry/ps/worker/core_internal.h"
 
 // From a gradient to entries in rings.
 

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/worker_core_internal.h"
+#include "ferry/ps/worker/core_internal.h"
 
 // Copies of shards, and going on without a server: see the design note.
 

@@ -4,7 +4,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/math/sum.h"
-#include "ferry/ps/worker_core_internal.h"
+#include "ferry/ps/worker/core_internal.h"
 
 // Gradients of one host leave it as one: see the design note.
 

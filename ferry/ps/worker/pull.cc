@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "ferry/base/stall.h"
-#include "ferry/ps/worker_core_internal.h"
+#include "ferry/ps/worker/core_internal.h"
 
 // Weights: in place, copied, or read.
 
