@@ -92,11 +92,7 @@ void WorkerCore::add_links(std::uint32_t server, std::uint32_t shards) {
   at.shards = shards;
   at.first_link = static_cast<std::uint32_t>(shards_.size());
   at.first_shard = at.first_link / job_.replicas;
-  for (std::uint32_t each = 0; each < shards * job_.replicas; ++each) {
-    auto& link = shards_.emplace_back();
-    link.server = server;
-    link.gone = true;  // until prepare_links()
-  }
+  for (std::uint32_t each = 0; each < shards * job_.replicas; ++each) shards_.emplace_back(server);
 }
 
 Status WorkerCore::prepare_links(std::uint32_t server) {
@@ -104,13 +100,8 @@ Status WorkerCore::prepare_links(std::uint32_t server) {
   const auto count = at.shards * job_.replicas;
   at.words = FERRY_TRY(data_->allocate(count * kWordsBytes));
   for (std::uint32_t each = 0; each < count; ++each) {
-    auto& link = shards_[at.first_link + each];
-    link = ShardLink();
-    link.server = server;
-    link.channel = &at.channel;
-    link.words = at.words.data() + each * kWordsBytes;
-    link.entries.resize(kRingEntries);
-    for (auto slot = slots_each(job_); slot > 0; --slot) link.free_slots.push_back(slot - 1);
+    shards_[at.first_link + each] =
+        ShardLink(server, at.channel, at.words.data() + each * kWordsBytes, job_);
   }
   return {};
 }
@@ -131,11 +122,8 @@ Status WorkerCore::attach(std::uint32_t server, const ServerPlace& place, Deadli
   bootstrap::Decoder in(answer);
   for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
     const auto shard = FERRY_TRY(get_shard_place(in));
-    auto& link = shards_[at.first_link + each];
-    link.ring = shard.ring;
-    link.pool = shard.pool;
-    link.first_slot = shard.first_slot;
-    if (auto mapped = at.channel.map(shard.pool)) link.pool_mapped = mapped->data();
+    const auto mapped = at.channel.map(shard.pool);
+    shards_[at.first_link + each].attach(shard, mapped ? mapped->data() : nullptr);
   }
   return in.finish("a server's shards");
 }
@@ -305,7 +293,8 @@ Status WorkerCore::open_parts(TensorLink& tensor, std::uint32_t server, Deadline
   while (in.remaining() > 0 && in.ok()) {
     const auto place = FERRY_TRY(get_part_place(in));
     std::size_t index = place.run;
-    while (index < tensor.parts.size() && tensor.parts[index].link->server != server) index += runs;
+    while (index < tensor.parts.size() && tensor.parts[index].link->server() != server)
+      index += runs;
     if (place.run >= runs || index >= tensor.parts.size())
       return fail(Code::kDataLoss, "server {} speaks of a part that there is not", server);
     auto& part = tensor.parts[index];
@@ -328,7 +317,7 @@ Status WorkerCore::assign(Parameter parameter, std::span<const std::byte> values
   FERRY_TRY(
       post_dense(parameter, Operation::kAssign, values.empty() ? zeros : values, false, deadline));
   const auto taken = [this] {
-    return everywhere([](const ShardLink& link) { return link.landed() >= link.posted; });
+    return everywhere([](const ShardLink& link) { return link.has_taken_all(); });
   };
   return wait_for(taken, deadline, "first values of a tensor to be taken");
 }
@@ -367,16 +356,16 @@ Result<std::optional<std::uint32_t>> WorkerCore::lend(std::uint32_t server,
 // is for the scheduler to say.
 Status WorkerCore::lost() const {
   for (const auto& link : shards_)
-    if (job_.replicas == 1 && !link.channel->alive())
-      return fail(Code::kUnavailable, "the server at {} is gone", link.channel->peer_endpoint());
-  if (!everywhere([](const ShardLink& link) { return link.redo() != Words::kAborted; }))
+    if (job_.replicas == 1 && !link.channel().alive())
+      return fail(Code::kUnavailable, "the server at {} is gone", link.channel().peer_endpoint());
+  if (!everywhere([](const ShardLink& link) { return !link.is_aborted(); }))
     return fail(Code::kAborted, "too many workers have died, or a server has; the job has ended");
   return {};
 }
 
 bool WorkerCore::stirred() const {
   return !again_ && (owed_ != 0 || !everywhere([this](const ShardLink& link) {
-                       return link.redo() <= attempt_;
+                       return link.attempt() <= attempt_;
                      }));
 }
 

@@ -15,41 +15,11 @@
 #include "ferry/ps/wire/scheduler_link_internal.h"
 #include "ferry/ps/worker.h"
 #include "ferry/ps/worker/merge_internal.h"
+#include "ferry/ps/worker/shard_link_internal.h"
 
 namespace ferry::ps {
 
-// What a worker knows of one shard.
-struct ShardLink {
-  std::uint32_t server = 0;
-  std::uint64_t since = 0;  // it has the steps after that one
-  bool coming = false;      // its server catches up: nothing is read there yet
-  fabric::Channel* channel = nullptr;
-  fabric::RemoteRegion ring;
-  fabric::RemoteRegion pool;
-  std::uint32_t first_slot = 0;      // of this worker's own
-  std::byte* pool_mapped = nullptr;  // null: the path maps nothing
-  const std::byte* words = nullptr;  // Words, in memory of this worker
-  std::vector<Entry> entries;        // what lies in the ring
-  std::uint64_t posted = 0;
-  bool gone = false;  // the job goes on without its server
-  struct InSlot {
-    std::uint64_t number = 0;
-    std::uint64_t step = 0;
-    bool at_once = false;  // used up when it is taken
-    std::uint32_t slot = 0;
-  };
-  std::deque<InSlot> in_slots;
-  std::uint64_t slots_back = 0;
-  // The last one that came back is used first: it is still in the caches.
-  std::vector<std::uint32_t> free_slots;
-
-  std::uint64_t landed() const { return load_word(words, offsetof(Words, landed)); }
-  std::uint64_t clock() const { return load_word(words, offsetof(Words, clock)); }
-  std::uint64_t redo() const { return load_word(words, offsetof(Words, redo)); }
-  std::uint64_t view() const { return load_word(words, offsetof(Words, view)); }
-};
-
-// What it knows of a tensor's part.
+// What a worker knows of a tensor's part.
 struct PartLink {
   ShardLink* link = nullptr;
   std::uint32_t number = 0;
@@ -201,14 +171,12 @@ class WorkerCore {
   template <class Check>
   bool everywhere(Check check) const {
     return std::all_of(shards_.begin(), shards_.end(),
-                       [&](const ShardLink& link) { return link.gone || check(link); });
+                       [&](const ShardLink& link) { return link.is_removed() || check(link); });
   }
   // The same for those that have this step.
   template <class Check>
   bool everywhere_in(std::uint64_t step, Check check) const {
-    return everywhere([&](const ShardLink& link) {
-      return (link.since > 0 && link.since >= step) || check(link);
-    });
+    return everywhere([&](const ShardLink& link) { return !link.has_step(step) || check(link); });
   }
   // A shard that has been there from the beginning, or has caught up.
   const ShardLink& settled() const;
@@ -252,10 +220,8 @@ class WorkerCore {
   Status make_room(ShardLink& link, bool slot, Deadline deadline);
   // The same for a part of a tensor, whose step is only half posted if there is no room in time.
   Status room_for(ShardLink& link, Operation operation, bool slot, Deadline deadline);
-  bool has_room(ShardLink& link, bool slot) const;
-  bool takes(const ShardLink& link, const Entry& entry) const;
-  void post(ShardLink& link, Entry entry);
-  void post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload);
+  // Posts a block, and counts it.
+  void post_slot(ShardLink& link, const Entry& entry, std::span<const std::byte> payload);
   // These stop, and say that all is well, when the step was begun anew while they waited: then
   // push_again() has pushed everything.
   Status post_dense(Parameter parameter, Operation operation, std::span<const std::byte> values,

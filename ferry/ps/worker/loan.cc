@@ -81,7 +81,7 @@ Status WorkerCore::wait_until_read(Parameter parameter, std::uint64_t step, Dead
     if (sync()) return is_applied(step);
     return std::all_of(pushed.parts.begin(), pushed.parts.end(), [](const PartLink& part) {
       const auto& link = *part.link;
-      return link.gone || link.landed() >= std::min(part.last_entry, link.posted);
+      return link.is_removed() || link.landed() >= std::min(part.last_entry, link.posted());
     });
   };
   return wait_for(read, deadline, "servers to read what was pushed");

@@ -73,9 +73,9 @@ Status WorkerCore::wait_fresh(Deadline deadline) {
 Status WorkerCore::check_servers_of(const TensorLink& tensor) const {
   if (job_.replicas > 1) return {};
   for (const auto& part : tensor.parts)
-    if (!part.link->channel->alive())
+    if (!part.link->channel().alive())
       return fail(Code::kUnavailable, "the server at {}, which has a part of '{}', is gone",
-                  part.link->channel->peer_endpoint(), tensor.info.name);
+                  part.link->channel().peer_endpoint(), tensor.info.name);
   return {};
 }
 
@@ -98,7 +98,7 @@ Status WorkerCore::end_lease(const PartLink& part, const Pulled::Lease& lease) c
   return fail(Code::kUnavailable,
               "worker {} was believed to be dead, or server {} was closed: what was read there may "
               "have been overwritten",
-              rank_, part.link->server);
+              rank_, part.link->server());
 }
 
 // False: it is being written, in the plane that is the newest.
@@ -203,7 +203,7 @@ Status WorkerCore::when_there(TensorLink& from, std::uint32_t run, Deadline dead
     auto& part = from.parts[shown(from, run)];
     const auto got = get(part);
     if (!got) {
-      FERRY_TRY(outlive(part.link->server, got.error(), deadline));
+      FERRY_TRY(outlive(part.link->server(), got.error(), deadline));
       continue;
     }
     if (*got) return {};
@@ -226,7 +226,7 @@ Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled
   auto& part = from.parts[index];
   if (part.mapped != nullptr) {
     const auto leased = lease(part, pulled);
-    if (!leased) FERRY_TRY(outlive(part.link->server, leased.error(), deadline));
+    if (!leased) FERRY_TRY(outlive(part.link->server(), leased.error(), deadline));
     if (leased.value_or(false)) {
       pulled.leases_.back().part = static_cast<std::uint32_t>(index);
       ++stats_.pulled_in_place;

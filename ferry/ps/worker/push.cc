@@ -145,30 +145,9 @@ Status WorkerCore::push_rows(Parameter parameter, std::span<const std::uint64_t>
   return sync() ? Status() : flush(deadline);
 }
 
-bool WorkerCore::has_room(ShardLink& link, bool slot) const {
-  if (link.gone) return true;
-  const auto landed = link.landed();
-  const auto clock = link.clock();
-  const auto slots = load_word(link.words, offsetof(Words, slots));
-  while (!link.in_slots.empty()) {
-    const auto& first = link.in_slots.front();
-    const bool used = first.at_once ? landed >= first.number : clock >= first.step;
-    if (!used && link.slots_back >= slots) break;
-    link.free_slots.push_back(first.slot);
-    link.in_slots.pop_front();
-    ++link.slots_back;
-  }
-  return link.posted - landed < kRingEntries && (!slot || !link.free_slots.empty());
-}
-
-// First values go to newcomers whatever the step: they know which of them are needed.
-bool WorkerCore::takes(const ShardLink& link, const Entry& entry) const {
-  return !link.gone && (entry.step > link.since || entry.operation == Operation::kAssign);
-}
-
 Status WorkerCore::make_room(ShardLink& link, bool slot, Deadline deadline) {
-  if (has_room(link, slot)) return {};
-  return wait_for([this, &link, slot] { return has_room(link, slot); }, deadline,
+  if (link.has_room(slot)) return {};
+  return wait_for([&link, slot] { return link.has_room(slot); }, deadline,
                   "a server to take what was pushed");
 }
 
@@ -178,34 +157,11 @@ Status WorkerCore::room_for(ShardLink& link, Operation operation, bool slot, Dea
   return room;
 }
 
-void WorkerCore::post(ShardLink& link, Entry entry) {
-  if (!takes(link, entry)) return;
-  entry.number = ++link.posted;
-  const auto index = (entry.number - 1) % kRingEntries;
-  auto& mine = link.entries[index];
-  mine = entry;
-  const auto at = index * kLine;
-  // The bytes stay until the shard has taken them; a failure is a server that is gone.
-  (void)link.channel->write_flagged(std::as_bytes(std::span(&mine, 1)).first(Entry::kBody),
-                                    {link.ring, at}, {link.ring, at + Entry::kBody}, entry.number,
-                                    {.pace = fabric::Pace::kLateEnd});
-}
-
-void WorkerCore::post_slot(ShardLink& link, Entry entry, std::span<const std::byte> payload) {
-  if (!takes(link, entry)) return;
-  entry.slot = link.free_slots.back();
-  link.free_slots.pop_back();
-  entry.bytes = payload.size();
-  const auto at = (std::uint64_t{link.first_slot} + entry.slot) * job_.block_bytes;
-  if (link.pool_mapped != nullptr)
-    std::memcpy(link.pool_mapped + at, payload.data(), payload.size());
-  else
-    (void)link.channel->write(payload, {link.pool, at}, {.pace = fabric::Pace::kLateEnd});
-  const bool at_once = !sync() || entry.operation == Operation::kAssign;
-  link.in_slots.push_back({link.posted + 1, entry.step, at_once, entry.slot});
+void WorkerCore::post_slot(ShardLink& link, const Entry& entry,
+                           std::span<const std::byte> payload) {
+  if (!link.post_slot(entry, payload)) return;
   ++stats_.pushed_blocks;
   stats_.pushed_bytes += payload.size();
-  post(link, entry);
 }
 
 const Memory* WorkerCore::memory_of(std::span<const std::byte> bytes) const {
@@ -232,7 +188,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
         .operation = operation, .part = part.number, .attempt = attempt_, .step = pushing_};
   };
   const auto in_place = [&](const PartLink& part) {
-    return memory != nullptr && memory->at[part.link->server] && operation == Operation::kPush;
+    return memory != nullptr && memory->at[part.link->server()] && operation == Operation::kPush;
   };
   for (auto& part : to.parts) {
     if (!in_place(part)) {
@@ -244,13 +200,13 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
     auto entry = entry_of(part);
     entry.blocks = part.layout.blocks();
     entry.slot = Entry::kInPlace;
-    entry.count = *memory->at[part.link->server];
+    entry.count = *memory->at[part.link->server()];
     entry.offset =
         static_cast<std::uint64_t>(values.data() - memory->region.data()) + part.run.offset;
     entry.bytes = part.run.bytes;
     ++stats_.pushed_in_place;
-    post(*part.link, entry);
-    part.last_entry = part.link->posted;
+    part.link->post(entry);
+    part.last_entry = part.link->posted();
   }
   // Blocks of all parts in turn, so that shards work at the same time.
   for (std::uint32_t block = 0; block < most; ++block) {
@@ -267,7 +223,7 @@ Status WorkerCore::post_dense(Parameter parameter, Operation operation,
       post_slot(*part.link, entry,
                 values.subspan(part.run.offset + block * part.layout.block_bytes,
                                part.layout.bytes_of(block)));
-      part.last_entry = part.link->posted;
+      part.last_entry = part.link->posted();
     }
   }
   return {};
@@ -297,8 +253,7 @@ Status WorkerCore::post_end(Deadline deadline) {
   for (auto begun = attempt_ + 1; begun != attempt_;) {
     begun = attempt_;
     const auto landed = [this] {
-      return everywhere_in(pushing_,
-                           [](const ShardLink& link) { return link.landed() >= link.posted; });
+      return everywhere_in(pushing_, [](const ShardLink& link) { return link.has_taken_all(); });
     };
     if (sync() && shards_.size() > 1)
       FERRY_TRY(wait_for(landed, deadline, "what was pushed to land"));
@@ -306,7 +261,7 @@ Status WorkerCore::post_end(Deadline deadline) {
   }
   end_merged(deadline);
   for (auto& link : shards_)
-    post(link, {.operation = Operation::kEnd, .attempt = attempt_, .step = pushing_});
+    link.post({.operation = Operation::kEnd, .attempt = attempt_, .step = pushing_});
   return {};
 }
 
@@ -325,9 +280,9 @@ Status WorkerCore::end_step(Deadline deadline) {
 
 Status WorkerCore::flush(Deadline deadline) {
   const auto applied = [this] {
-    return sync() ? is_applied(step_) : everywhere_in(step_, [](const ShardLink& link) {
-      return link.landed() >= link.posted;
-    });
+    return sync()
+               ? is_applied(step_)
+               : everywhere_in(step_, [](const ShardLink& link) { return link.has_taken_all(); });
   };
   return wait_for(applied, deadline, "what was pushed to be applied");
 }
@@ -391,7 +346,7 @@ Status WorkerCore::push_again(Deadline deadline) {
   while (done) {
     std::uint64_t target = attempt_;
     for (const auto& link : shards_)
-      if (!link.gone) target = std::max(target, link.redo());
+      if (!link.is_removed()) target = std::max(target, link.attempt());
     if (target == attempt_ && owed_ == 0) break;
     if (target != attempt_) done = begin_anew(target, deadline);
     if (!done || owed_ == 0) continue;
@@ -409,7 +364,7 @@ Status WorkerCore::push_again(Deadline deadline) {
 Status WorkerCore::begin_anew(std::uint64_t attempt, Deadline deadline) {
   const auto all = [this, attempt] {
     return everywhere_in(settled().clock() + 1,
-                         [&](const ShardLink& link) { return link.redo() >= attempt; });
+                         [&](const ShardLink& link) { return link.attempt() >= attempt; });
   };
   FERRY_TRY(wait_for(all, deadline, "all servers to begin the step anew"));
   attempt_ = static_cast<std::uint32_t>(attempt);

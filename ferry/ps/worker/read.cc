@@ -24,16 +24,16 @@ bool same_stamp(const Head& before, const Head& after) {
 Result<std::uint64_t> WorkerCore::read_version(const PartLink& part, Deadline deadline) {
   if (part.mapped != nullptr) return Head::version_of(load_word(part.mapped, part.layout.head(0)));
   Head head;
-  FERRY_TRY(await(part.link->server,
-                  part.link->channel->read(bytes_of(head), {part.table, part.layout.head(0)},
-                                           {.deadline = deadline}),
+  FERRY_TRY(await(part.link->server(),
+                  part.link->channel().read(bytes_of(head), {part.table, part.layout.head(0)},
+                                            {.deadline = deadline}),
                   deadline));
   return Head::version_of(head.current);
 }
 
 Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, Deadline deadline) {
-  auto& channel = *part.link->channel;
-  const auto server = part.link->server;
+  auto& channel = part.link->channel();
+  const auto server = part.link->server();
   const auto count = part.layout.blocks();
   std::vector<Head> before(count);
   std::vector<Head> after(count);
@@ -71,8 +71,8 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
 
 Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> rows,
                                    Deadline deadline) {
-  auto& channel = *part.link->channel;
-  const auto server = part.link->server;
+  auto& channel = part.link->channel();
+  const auto server = part.link->server();
   std::vector<std::size_t> left(rows.size());
   for (std::size_t each = 0; each < rows.size(); ++each) left[each] = each;
   std::vector<Head> before(rows.size());

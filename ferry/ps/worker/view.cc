@@ -27,16 +27,14 @@ ShardLink& WorkerCore::link_of(std::uint32_t shard, std::uint32_t copy) {
 std::size_t WorkerCore::shown(const TensorLink& tensor, std::uint32_t run) {
   std::size_t index = run;
   const auto runs = tensor.info.runs.size();
-  const auto readable = [&] {
-    return !tensor.parts[index].link->gone && !tensor.parts[index].link->coming;
-  };
+  const auto readable = [&] { return tensor.parts[index].link->is_readable(); };
   while (!readable() && index + runs < tensor.parts.size()) index += runs;
   return index;
 }
 
 const ShardLink& WorkerCore::settled() const {
   const auto found = std::find_if(shards_.begin(), shards_.end(),
-                                  [](const ShardLink& link) { return !link.gone && !link.coming; });
+                                  [](const ShardLink& link) { return link.is_readable(); });
   return found == shards_.end() ? shards_.front() : *found;
 }
 
@@ -48,7 +46,7 @@ bool WorkerCore::moved() const {
 Status WorkerCore::see_view(Deadline deadline) {
   if (job_.replicas == 1) return {};
   const bool well = everywhere([this](const ShardLink& link) {
-    return link.view() <= view_ && link.redo() != Words::kAborted && link.channel->alive();
+    return link.view() <= view_ && !link.is_aborted() && link.channel().alive();
   });
   return well ? Status() : learn_view(deadline);
 }
@@ -75,7 +73,7 @@ Status WorkerCore::learn_view(Deadline deadline) {
       }
     }
     for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each)
-      shards_[at.first_link + each].coming = coming;
+      shards_[at.first_link + each].set_catching_up(coming);
   }
   view_ = view.number;
   return {};
@@ -110,7 +108,7 @@ bool WorkerCore::meet(const Newcomer& newcomer, Deadline deadline) {
                 met.error().message());
   at.gone = true;
   for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each)
-    shards_[at.first_link + each].gone = true;
+    shards_[at.first_link + each].remove();
   return false;
 }
 
@@ -121,13 +119,13 @@ Status WorkerCore::introduce(const Newcomer& newcomer, Deadline deadline) {
   auto& at = servers_[server];
   for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
     auto& link = shards_[at.first_link + each];
-    link.since = newcomer.since;
-    link.coming = true;
+    link.start_after(newcomer.since);
+    link.set_catching_up(true);
   }
   FERRY_TRY(attach(server, newcomer.place, deadline));
   for (auto& tensor : tensors_) {
     for (auto& part : tensor.parts) {
-      if (part.link->server != server) continue;
+      if (part.link->server() != server) continue;
       part.mapped = nullptr;
       part.leased = false;
     }
@@ -144,8 +142,8 @@ void WorkerCore::go_without(std::uint32_t server) {
   if (at.gone) return;
   at.gone = true;
   for (std::uint32_t each = 0; each < at.shards * job_.replicas; ++each) {
-    shards_[at.first_link + each].gone = true;
-    shards_[at.first_link + each].coming = false;
+    shards_[at.first_link + each].remove();
+    shards_[at.first_link + each].set_catching_up(false);
   }
   ++stats_.servers_gone;
   logger().info("worker {} goes on without server {}", rank_, server);
