@@ -28,46 +28,46 @@ Result<Update> Worker::update(Parameter parameter) const {
   return FERRY_TRY(core_->tensor(parameter))->info.update;
 }
 Result<std::uint64_t> Worker::version(Parameter parameter, Deadline deadline) const {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
-  return core_->version(parameter, deadline);
+  const auto lock = FERRY_TRY(core_->lock(deadline));
+  return core_->puller().version(parameter, deadline);
 }
 Result<std::vector<std::string>> Worker::names(Deadline deadline) { return core_->names(deadline); }
 Result<tensor::Tensor> Worker::allocate(const tensor::Spec& spec, Deadline deadline) {
-  return core_->allocate(spec, deadline);
+  return core_->memories().allocate(spec, deadline);
 }
 Status Worker::push(Parameter parameter, std::span<const std::byte> gradient, Deadline deadline) {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
+  const auto lock = FERRY_TRY(core_->lock(deadline));
   return core_->push_own(parameter, gradient, deadline);
 }
 Result<Loan> Worker::lend_gradient(Parameter parameter, std::span<const std::byte> gradient,
                                    Deadline deadline) {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
+  const auto lock = FERRY_TRY(core_->lock(deadline));
   return core_->lend_gradient(parameter, gradient, deadline);
 }
 Status Worker::push_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                          std::span<const std::byte> values, Deadline deadline) {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
+  const auto lock = FERRY_TRY(core_->lock(deadline));
   return core_->push_rows(parameter, rows, values, deadline);
 }
 Status Worker::end_step(Deadline deadline) {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
-  return core_->end_step(deadline);
+  const auto lock = FERRY_TRY(core_->lock(deadline));
+  return core_->pusher().end_step(deadline);
 }
 std::uint64_t Worker::step() const { return core_->step(); }
 Status Worker::flush(Deadline deadline) {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
-  return core_->flush(deadline);
+  const auto lock = FERRY_TRY(core_->lock(deadline));
+  return core_->pusher().flush(deadline);
 }
 Result<Pulled> Worker::pull(Parameter parameter, Deadline deadline) {
-  return core_->pull(parameter, deadline);
+  return core_->puller().pull(parameter, deadline);
 }
 Status Worker::pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline) {
-  const auto turn = FERRY_TRY(core_->turn(deadline));
-  return core_->pull_to(parameter, out, deadline);
+  const auto lock = FERRY_TRY(core_->lock(deadline));
+  return core_->puller().pull_to(parameter, out, deadline);
 }
 Status Worker::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
                          std::span<std::byte> out, Deadline deadline) {
-  return core_->pull_rows(parameter, rows, out, deadline);
+  return core_->puller().pull_rows(parameter, rows, out, deadline);
 }
 Result<Pulled> Worker::push_pull(Parameter parameter, std::span<const std::byte> gradient,
                                  Deadline deadline) {

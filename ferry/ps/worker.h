@@ -19,6 +19,7 @@
 
 namespace ferry::ps {
 
+class Puller;
 class WorkerCore;
 
 // What becomes of a gradient with a value that is not finite.
@@ -89,14 +90,14 @@ class Pulled {
   Status release();
 
  private:
-  friend class WorkerCore;
+  friend class Puller;
   // Of one part, in the seat where it was taken: the part may have another server by now.
   struct Lease {
     std::uint32_t part = 0;
     std::byte* seat = nullptr;
     std::uint64_t begin = 0;
   };
-  WorkerCore* core_ = nullptr;
+  Puller* puller_ = nullptr;
   Parameter parameter_ = 0;
   bool in_place_ = false;
   std::vector<Lease> leases_;

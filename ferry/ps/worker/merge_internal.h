@@ -71,26 +71,10 @@ struct Follower {
   std::vector<std::span<const std::byte>> memories;
 
   std::uint64_t word(std::size_t offset) const { return load_word(block, offset); }
-  void tell(std::size_t offset, std::uint64_t value) const {
+  void raise_and_wake(std::size_t offset, std::uint64_t value) const {
     raise_word(block, offset, value);
     channel.wake_peer();
   }
-};
-
-// How a worker takes part in a step.
-struct Merging {
-  enum class Mode : std::uint8_t { kAlone, kLeads, kFollows };
-
-  bool on = false;
-  fabric::Region block;                  // OfferBlock
-  std::vector<fabric::Channel> callers;  // who has mapped it
-  std::vector<Follower> followers;       // by rank
-  std::uint32_t known = ~0U;             // the attempt of which these are the neighbours
-  std::uint64_t invitation = 0;          // that they were given last
-  std::uint64_t step = 0;                // of the mode
-  Mode mode = Mode::kAlone;
-  bool merged = false;                 // what there is to be merged in the step is
-  std::vector<const Follower*> taken;  // whose gradients are in the sums of the step
 };
 
 }  // namespace ferry::ps

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "ferry/fabric/channel.h"
-#include "ferry/ps/layout_internal.h"
-#include "ferry/ps/messages_internal.h"
+#include "ferry/ps/wire/layout_internal.h"
+#include "ferry/ps/wire/messages_internal.h"
 
 namespace ferry::ps {
 

@@ -61,6 +61,11 @@ class StepLog {
   std::uint32_t attempt() const { return attempt_; }
   StepState state() const { return state_; }
 
+  // A push or an END of the open step comes.
+  void begin() { begun_ = open(); }
+  // The last step of which one came; first values of a tensor are sent with it.
+  std::uint64_t begun() const { return begun_; }
+
   // Begins to record the open step, unless that has begun.
   void record_open_step();
   void record(PushRecord push) { records_.push_back(std::move(push)); }
@@ -92,6 +97,7 @@ class StepLog {
   std::vector<PushRecord> records_;
   std::uint64_t recorded_ = 0;  // the step of these
   std::uint64_t entered_ = 0;   // the last step that this worker is not part of
+  std::uint64_t begun_ = 0;
   std::uint64_t ended_ = 0;
   std::uint64_t posting_ = 0;
   std::uint64_t announced_ = 0;

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "ferry/base/stall.h"
-#include "ferry/ps/worker/core_internal.h"
+#include "ferry/ps/worker/puller_internal.h"
 
 // Paths that map nothing: head, wait, payload, wait, head.
 
@@ -21,17 +21,18 @@ bool same_stamp(const Head& before, const Head& after) {
 
 }  // namespace
 
-Result<std::uint64_t> WorkerCore::read_version(const PartLink& part, Deadline deadline) {
+Result<std::uint64_t> Puller::read_version(const PartLink& part, Deadline deadline) {
   if (part.mapped != nullptr) return Head::version_of(load_word(part.mapped, part.layout.head(0)));
   Head head;
-  FERRY_TRY(await(part.link->server(),
-                  part.link->channel().read(bytes_of(head), {part.table, part.layout.head(0)},
-                                            {.deadline = deadline}),
-                  deadline));
+  FERRY_TRY(
+      members_.await(part.link->server(),
+                     part.link->channel().read(bytes_of(head), {part.table, part.layout.head(0)},
+                                               {.deadline = deadline}),
+                     deadline));
   return Head::version_of(head.current);
 }
 
-Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, Deadline deadline) {
+Result<bool> Puller::read(const PartLink& part, std::span<std::byte> out, Deadline deadline) {
   auto& channel = part.link->channel();
   const auto server = part.link->server();
   const auto count = part.layout.blocks();
@@ -47,7 +48,7 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
       return channel.read(std::as_writable_bytes(std::span(into).subspan(first, some)),
                           {part.table, part.layout.head(first)}, {.deadline = deadline});
     };
-    FERRY_TRY(await(server, heads(before), deadline));
+    FERRY_TRY(members_.await(server, heads(before), deadline));
     copies.clear();
     for (const auto block : left) {
       if (before[block].current == 0) return false;
@@ -58,19 +59,19 @@ Result<bool> WorkerCore::read(const PartLink& part, std::span<std::byte> out, De
                         {part.table, part.layout.plane(plane) + at}});
     }
     stall_for_tests(StallPoint::kReadBlocks);
-    FERRY_TRY(await(server, channel.copy(copies, {.deadline = deadline}), deadline));
-    FERRY_TRY(await(server, heads(after), deadline));
+    FERRY_TRY(members_.await(server, channel.copy(copies, {.deadline = deadline}), deadline));
+    FERRY_TRY(members_.await(server, heads(after), deadline));
     std::erase_if(left, [&](auto block) { return same_stamp(before[block], after[block]); });
-    stats_.torn_reads += left.size();
+    context_.stats.torn_reads += left.size();
     if (deadline.expired() && !left.empty())
       return fail(Code::kDeadlineExceeded, "worker {}: {} blocks changed while they were read",
-                  rank_, left.size());
+                  context_.rank, left.size());
   }
   return true;
 }
 
-Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> rows,
-                                   Deadline deadline) {
+Result<bool> Puller::read_rows(const PartLink& part, std::span<const RowAt> rows,
+                               Deadline deadline) {
   auto& channel = part.link->channel();
   const auto server = part.link->server();
   std::vector<std::size_t> left(rows.size());
@@ -86,7 +87,7 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
     for (const auto row : left)
       copies.push_back(
           {Direction::kRead, bytes_of(into[row]), {part.table, part.layout.head(block_of(row))}});
-    return await(server, channel.copy(copies, {.deadline = deadline}), deadline);
+    return members_.await(server, channel.copy(copies, {.deadline = deadline}), deadline);
   };
   while (!left.empty()) {
     FERRY_TRY(read_heads(before));
@@ -99,13 +100,13 @@ Result<bool> WorkerCore::read_rows(const PartLink& part, std::span<const RowAt> 
                         {part.table, part.layout.plane(plane) + rows[row].offset}});
     }
     stall_for_tests(StallPoint::kReadBlocks);
-    FERRY_TRY(await(server, channel.copy(copies, {.deadline = deadline}), deadline));
+    FERRY_TRY(members_.await(server, channel.copy(copies, {.deadline = deadline}), deadline));
     FERRY_TRY(read_heads(after));
     std::erase_if(left, [&](auto row) { return same_stamp(before[row], after[row]); });
-    stats_.torn_reads += left.size();
+    context_.stats.torn_reads += left.size();
     if (deadline.expired() && !left.empty())
-      return fail(Code::kDeadlineExceeded, "worker {}: {} rows changed while they were read", rank_,
-                  left.size());
+      return fail(Code::kDeadlineExceeded, "worker {}: {} rows changed while they were read",
+                  context_.rank, left.size());
   }
   return true;
 }

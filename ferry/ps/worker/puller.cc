@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "ferry/base/stall.h"
-#include "ferry/ps/worker/core_internal.h"
+#include "ferry/ps/worker/puller_internal.h"
 
 // Weights: in place, copied, or read.
 
@@ -16,14 +16,14 @@ constexpr int kStampTries = 1000;  // for one block, whose rows are being update
 constexpr std::size_t kHeld = offsetof(Seat, held);
 constexpr std::size_t kCopying = offsetof(Seat, copying);
 constexpr std::size_t kEnd = offsetof(Seat::Lease, end);
-constexpr std::chrono::milliseconds kNotThere{1};
+constexpr std::chrono::milliseconds kNotPublished{1};
 
 // The last one before whatever is being published at the moment.
-std::uint64_t settled_epoch(const PartLink& part) {
+std::uint64_t published_epoch(const PartLink& part) {
   return load_word(part.mapped) & ~std::uint64_t{1};
 }
 
-Status not_there(std::uint32_t rank) {
+Status not_published(std::uint32_t rank) {
   return fail(Code::kDeadlineExceeded, "worker {} waited in vain for a block to be published",
               rank);
 }
@@ -33,7 +33,7 @@ Status not_there(std::uint32_t rank) {
 Pulled& Pulled::operator=(Pulled&& other) noexcept {
   if (this == &other) return *this;
   (void)release();
-  core_ = std::exchange(other.core_, nullptr);
+  puller_ = std::exchange(other.puller_, nullptr);
   parameter_ = other.parameter_;
   in_place_ = other.in_place_;
   leases_ = std::move(other.leases_);
@@ -50,28 +50,15 @@ void Pulled::copy_to(std::span<std::byte> out) const {
 }
 
 Status Pulled::release() {
-  auto* core = std::exchange(core_, nullptr);
-  if (core == nullptr) return {};
+  auto* puller = std::exchange(puller_, nullptr);
+  if (puller == nullptr) return {};
   views_.clear();
   own_.reset();
-  return core->let_go(parameter_, leases_);
+  return puller->release(parameter_, leases_);
 }
 
-Status WorkerCore::wait_fresh(Deadline deadline) {
-  if (job_.consistency == Consistency::kAsync) return {};
-  const auto fresh = [this] {
-    return everywhere_in(step_, [this](const ShardLink& link) {
-      return link.clock() + (sync() ? 0 : job_.staleness) >= step_;
-    });
-  };
-  FERRY_TRY(wait_for(fresh, deadline, "the other workers to end the step"));
-  // Looked at after the clocks: what a step became after a server was given up is not there to be
-  // read at that server.
-  return moved() ? learn_view(deadline) : Status();
-}
-
-Status WorkerCore::check_servers_of(const TensorLink& tensor) const {
-  if (job_.replicas > 1) return {};
+Status Puller::check_servers_of(const TensorLink& tensor) const {
+  if (context_.job.replicas > 1) return {};
   for (const auto& part : tensor.parts)
     if (!part.link->channel().alive())
       return fail(Code::kUnavailable, "the server at {}, which has a part of '{}', is gone",
@@ -79,12 +66,12 @@ Status WorkerCore::check_servers_of(const TensorLink& tensor) const {
   return {};
 }
 
-std::byte* WorkerCore::seat(const PartLink& part, std::size_t which) const {
-  return part.seats + rank_ * sizeof(Seat) + which;
+std::byte* Puller::seat(const PartLink& part, std::size_t which) const {
+  return part.seats + context_.rank * sizeof(Seat) + which;
 }
 
-Pulled::Lease WorkerCore::take_lease(const PartLink& part, std::size_t which,
-                                     std::uint64_t epoch) const {
+Pulled::Lease Puller::take_lease(const PartLink& part, std::size_t which,
+                                 std::uint64_t epoch) const {
   const Pulled::Lease lease{.seat = seat(part, which), .begin = Seat::word_of(part.nonce, epoch)};
   word_at(lease.seat, kEnd).store(Seat::looking_of(part.nonce), std::memory_order_relaxed);
   word_at(lease.seat).store(lease.begin);
@@ -92,17 +79,17 @@ Pulled::Lease WorkerCore::take_lease(const PartLink& part, std::size_t which,
   return lease;
 }
 
-Status WorkerCore::end_lease(const PartLink& part, const Pulled::Lease& lease) const {
+Status Puller::end_lease(const PartLink& part, const Pulled::Lease& lease) const {
   auto expected = lease.begin;
   if (word_at(lease.seat).compare_exchange_strong(expected, 0)) return {};
   return fail(Code::kUnavailable,
               "worker {} was believed to be dead, or server {} was closed: what was read there may "
               "have been overwritten",
-              rank_, part.link->server());
+              context_.rank, part.link->server());
 }
 
 // False: it is being written, in the plane that is the newest.
-bool WorkerCore::look(const PartLink& part, std::uint32_t block, std::uint64_t& current) const {
+bool Puller::is_stable(const PartLink& part, std::uint32_t block, std::uint64_t& current) const {
   const auto head = part.layout.head(block);
   for (int tries = 0; tries < kStampTries; ++tries) {
     current = load_word(part.mapped, head);
@@ -117,25 +104,25 @@ bool WorkerCore::look(const PartLink& part, std::uint32_t block, std::uint64_t& 
 }
 
 // The server has a plane to write as long as all who hold one hold the same.
-bool WorkerCore::leaves_room(const PartLink& part, std::uint64_t epoch) const {
-  for (std::uint32_t rank = 0; rank < job_.workers; ++rank) {
-    if (rank == rank_) continue;
+bool Puller::leaves_room(const PartLink& part, std::uint64_t epoch) const {
+  for (std::uint32_t rank = 0; rank < context_.job.workers; ++rank) {
+    if (rank == context_.rank) continue;
     const auto begin = load_word(part.seats, rank * sizeof(Seat) + kHeld, __ATOMIC_SEQ_CST);
     if (begin != 0 && Seat::epoch_of(begin) != (epoch & Seat::kEpochMask)) return false;
   }
   return true;
 }
 
-Result<bool> WorkerCore::lease(PartLink& part, Pulled& pulled) const {
+Result<bool> Puller::lease(PartLink& part, Pulled& pulled) const {
   auto& views = pulled.views_;
   const auto before = views.size();
   for (int tries = 0; tries < kTries && !part.leased; ++tries) {
-    const auto epoch = settled_epoch(part);
+    const auto epoch = published_epoch(part);
     const auto lease = take_lease(part, kHeld, epoch);
     bool good = true;
     for (std::uint32_t block = 0; block < part.layout.blocks() && good; ++block) {
       std::uint64_t current = 0;
-      good = look(part, block, current) && current != 0;
+      good = is_stable(part, block, current) && current != 0;
       const auto* data = part.mapped + part.layout.plane(Head::plane_of(current)) +
                          block * part.layout.block_bytes;
       const auto bytes = part.layout.bytes_of(block);
@@ -164,7 +151,7 @@ Result<bool> WorkerCore::lease(PartLink& part, Pulled& pulled) const {
   return false;
 }
 
-Status WorkerCore::let_go(Parameter parameter, std::span<const Pulled::Lease> leases) {
+Status Puller::release(Parameter parameter, std::span<const Pulled::Lease> leases) {
   Status all;
   for (const auto& lease : leases) {
     auto& part = tensors_[parameter].parts[lease.part];
@@ -175,13 +162,13 @@ Status WorkerCore::let_go(Parameter parameter, std::span<const Pulled::Lease> le
   return all;
 }
 
-Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) const {
-  const auto epoch = settled_epoch(part);
+Result<bool> Puller::copy(const PartLink& part, std::span<std::byte> out) const {
+  const auto epoch = published_epoch(part);
   const auto lease = take_lease(part, kCopying, epoch);
   bool there = true;
   for (std::uint32_t block = 0; block < part.layout.blocks() && there; ++block) {
     std::uint64_t current = 0;
-    there = look(part, block, current) && current != 0;
+    there = is_stable(part, block, current) && current != 0;
     if (!there) break;
     const auto at = block * part.layout.block_bytes;
     stall_for_tests(StallPoint::kCopyBlock);
@@ -192,44 +179,46 @@ Result<bool> WorkerCore::copy(const PartLink& part, std::span<std::byte> out) co
   return there;
 }
 
-Result<bool> WorkerCore::fetch(PartLink& part, std::span<std::byte> out, Deadline deadline) {
-  ++stats_.pulled_copies;
+Result<bool> Puller::fetch(PartLink& part, std::span<std::byte> out, Deadline deadline) {
+  ++context_.stats.pulled_copies;
   return part.mapped != nullptr ? copy(part, out) : read(part, out, deadline);
 }
 
 template <class Get>
-Status WorkerCore::when_there(TensorLink& from, std::uint32_t run, Deadline deadline, Get get) {
+Status Puller::when_published(TensorLink& from, std::uint32_t run, Deadline deadline, Get get) {
   for (;;) {
-    auto& part = from.parts[shown(from, run)];
+    auto& part = from.parts[from.readable_copy(run)];
     const auto got = get(part);
     if (!got) {
-      FERRY_TRY(outlive(part.link->server(), got.error(), deadline));
+      FERRY_TRY(
+          members_.await_removal(part.link->server(), got.error(), Newcomers::kConnect, deadline));
       continue;
     }
     if (*got) return {};
-    if (deadline.expired()) return not_there(rank_);
-    FERRY_TRY(see_view(deadline));
-    FERRY_TRY(lost());
-    std::this_thread::sleep_for(kNotThere);
+    if (deadline.expired()) return not_published(context_.rank);
+    FERRY_TRY(members_.refresh_view(Newcomers::kConnect, deadline));
+    FERRY_TRY(members_.check_job());
+    std::this_thread::sleep_for(kNotPublished);
   }
 }
 
-Status WorkerCore::fetch_when_there(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
+Status Puller::fetch_when_published(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
                                     Deadline deadline) {
-  return when_there(from, run, deadline,
-                    [&](PartLink& part) { return fetch(part, out, deadline); });
+  return when_published(from, run, deadline,
+                        [&](PartLink& part) { return fetch(part, out, deadline); });
 }
 
-Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled,
-                             Deadline deadline) {
-  const auto index = shown(from, run);
+Status Puller::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline) {
+  const auto index = from.readable_copy(run);
   auto& part = from.parts[index];
   if (part.mapped != nullptr) {
     const auto leased = lease(part, pulled);
-    if (!leased) FERRY_TRY(outlive(part.link->server(), leased.error(), deadline));
+    if (!leased)
+      FERRY_TRY(members_.await_removal(part.link->server(), leased.error(), Newcomers::kConnect,
+                                       deadline));
     if (leased.value_or(false)) {
       pulled.leases_.back().part = static_cast<std::uint32_t>(index);
-      ++stats_.pulled_in_place;
+      ++context_.stats.pulled_in_place;
       return {};
     }
   }
@@ -239,7 +228,7 @@ Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled
     pulled.own_ = from.own;
   }
   const auto out = std::span(*pulled.own_).subspan(part.run.offset, part.run.bytes);
-  FERRY_TRY(fetch_when_there(from, run, out, deadline));
+  FERRY_TRY(fetch_when_published(from, run, out, deadline));
   auto& views = pulled.views_;
   if (!views.empty() && views.back().bytes.data() + views.back().bytes.size() == out.data())
     views.back().bytes = {views.back().bytes.data(), views.back().bytes.size() + out.size()};
@@ -248,13 +237,13 @@ Status WorkerCore::pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled
   return {};
 }
 
-Result<Pulled> WorkerCore::pull(Parameter parameter, Deadline deadline) {
-  auto& from = *FERRY_TRY(tensor(parameter));
-  FERRY_TRY(wait_fresh(deadline));
+Result<Pulled> Puller::pull(Parameter parameter, Deadline deadline) {
+  auto& from = *FERRY_TRY(tensors_.at(parameter));
+  FERRY_TRY(await_fresh_(deadline));
   FERRY_TRY(check_servers_of(from));
-  ++stats_.pulls;
+  ++context_.stats.pulls;
   Pulled pulled;
-  pulled.core_ = this;
+  pulled.puller_ = this;
   pulled.parameter_ = parameter;
   for (std::uint32_t run = 0; run < from.info.runs.size(); ++run)
     FERRY_TRY(pull_part(from, run, pulled, deadline));
@@ -262,44 +251,46 @@ Result<Pulled> WorkerCore::pull(Parameter parameter, Deadline deadline) {
   return pulled;
 }
 
-Status WorkerCore::pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline) {
-  auto& from = *FERRY_TRY(tensor(parameter));
+Pulled Puller::take_landed(Parameter parameter) {
+  ++context_.stats.pulls;
+  ++context_.stats.pulled_with_push;
+  Pulled pulled;
+  pulled.puller_ = this;
+  pulled.parameter_ = parameter;
+  pulled.views_.push_back({0, tensors_[parameter].landing.bytes(), 0});
+  return pulled;
+}
+
+Status Puller::pull_to(Parameter parameter, std::span<std::byte> out, Deadline deadline) {
+  auto& from = *FERRY_TRY(tensors_.at(parameter));
   if (out.size() != from.bytes)
     return fail(Code::kInvalidArgument, "'{}' is {}, which has {} bytes; there is room for {}",
                 from.info.name, from.info.spec.to_string(), from.bytes, out.size());
-  FERRY_TRY(wait_fresh(deadline));
+  FERRY_TRY(await_fresh_(deadline));
   FERRY_TRY(check_servers_of(from));
-  ++stats_.pulls;
+  ++context_.stats.pulls;
   for (std::uint32_t run = 0; run < from.info.runs.size(); ++run) {
     const auto& at = from.info.runs[run];
-    FERRY_TRY(fetch_when_there(from, run, out.subspan(at.offset, at.bytes), deadline));
+    FERRY_TRY(fetch_when_published(from, run, out.subspan(at.offset, at.bytes), deadline));
   }
   return {};
 }
 
-Result<std::uint64_t> WorkerCore::version(Parameter parameter, Deadline deadline) {
-  auto& of = *FERRY_TRY(tensor(parameter));
+Result<std::uint64_t> Puller::version(Parameter parameter, Deadline deadline) {
+  auto& of = *FERRY_TRY(tensors_.at(parameter));
   FERRY_TRY(check_servers_of(of));
   std::uint64_t version = 0;
   const auto get = [&](PartLink& part) -> Result<bool> {
     version = FERRY_TRY(read_version(part, deadline));
     return true;
   };
-  FERRY_TRY(when_there(of, 0, deadline, get));
+  FERRY_TRY(when_published(of, 0, deadline, get));
   return version;
 }
 
-std::uint32_t WorkerCore::part_at(const TensorLink& tensor, std::uint64_t offset) {
-  const auto& runs = tensor.info.runs;
-  const auto after =
-      std::upper_bound(runs.begin(), runs.end(), offset,
-                       [](std::uint64_t at, const Run& run) { return at < run.offset; });
-  return static_cast<std::uint32_t>(after - runs.begin() - 1);
-}
-
-Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
-                             std::span<std::byte> out, Deadline deadline) {
-  auto& from = *FERRY_TRY(tensor(parameter));
+Status Puller::pull_rows(Parameter parameter, std::span<const std::uint64_t> rows,
+                         std::span<std::byte> out, Deadline deadline) {
+  auto& from = *FERRY_TRY(tensors_.at(parameter));
   const auto row_bytes = from.row_bytes;
   const auto all = from.bytes / row_bytes;
   if (from.info.block_bytes % row_bytes != 0)
@@ -314,35 +305,35 @@ Status WorkerCore::pull_rows(Parameter parameter, std::span<const std::uint64_t>
       return fail(Code::kOutOfRange, "row {} of '{}', which has {}", rows[each], from.info.name,
                   all);
     const auto at = rows[each] * row_bytes;
-    const auto part = part_at(from, at);
+    const auto part = from.run_at(at);
     by_part[part].push_back(
         {at - from.parts[part].run.offset, out.subspan(each * row_bytes, row_bytes)});
   }
-  FERRY_TRY(wait_fresh(deadline));
+  FERRY_TRY(await_fresh_(deadline));
   FERRY_TRY(check_servers_of(from));
-  ++stats_.pulls;
+  ++context_.stats.pulls;
   for (std::uint32_t run = 0; run < by_part.size(); ++run) {
     if (by_part[run].empty()) continue;
     const auto get = [&](PartLink& part) { return fetch_rows(part, by_part[run], deadline); };
-    FERRY_TRY(when_there(from, run, deadline, get));
+    FERRY_TRY(when_published(from, run, deadline, get));
   }
   return {};
 }
 
-Result<bool> WorkerCore::fetch_rows(const PartLink& part, std::span<const RowAt> rows,
-                                    Deadline deadline) {
-  ++stats_.pulled_copies;
+Result<bool> Puller::fetch_rows(const PartLink& part, std::span<const RowAt> rows,
+                                Deadline deadline) {
+  ++context_.stats.pulled_copies;
   return part.mapped != nullptr ? copy_rows(part, rows) : read_rows(part, rows, deadline);
 }
 
-Result<bool> WorkerCore::copy_rows(const PartLink& part, std::span<const RowAt> rows) const {
-  const auto epoch = settled_epoch(part);
+Result<bool> Puller::copy_rows(const PartLink& part, std::span<const RowAt> rows) const {
+  const auto epoch = published_epoch(part);
   const auto lease = take_lease(part, kCopying, epoch);
   bool there = true;
   for (const auto& row : rows) {
     std::uint64_t current = 0;
     const auto block = static_cast<std::uint32_t>(row.offset / part.layout.block_bytes);
-    there = look(part, block, current) && current != 0;
+    there = is_stable(part, block, current) && current != 0;
     if (!there) break;
     stall_for_tests(StallPoint::kCopyBlock);
     std::memcpy(row.out.data(),
