@@ -8,7 +8,7 @@
 
 #include "ferry/base/fd.h"
 #include "ferry/bootstrap/socket.h"
-#include "ferry/ps/store_internal.h"
+#include "ferry/ps/scheduler/store_internal.h"
 #include "tests/ps/kit.h"
 
 extern char** environ;

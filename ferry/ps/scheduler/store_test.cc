@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ferry/ps/http_internal.h"
-#include "ferry/ps/store_internal.h"
+#include "ferry/ps/scheduler/http_internal.h"
+#include "ferry/ps/scheduler/store_internal.h"
 
 namespace ferry::ps {
 namespace {

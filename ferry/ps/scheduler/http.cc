@@ -6,7 +6,7 @@
 #include <charconv>
 
 #include "ferry/bootstrap/socket.h"
-#include "ferry/ps/http_internal.h"
+#include "ferry/ps/scheduler/http_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/scheduler/core_internal.h"
 
 // One image of all that a scheduler knows, kept before anybody learns of it: see the design note.
 

@@ -5,7 +5,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/endpoint.h"
-#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/scheduler/core_internal.h"
 
 namespace ferry::ps {
 Result<Scheduler> Scheduler::open(SchedulerOptions options) {

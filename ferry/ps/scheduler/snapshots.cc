@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
-#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/scheduler/core_internal.h"
 #include "ferry/ps/server/snapshot_internal.h"
 
 namespace ferry::ps {
@@ -56,7 +56,7 @@ Status Scheduler::Core::restore() {
   auto snapshot = *std::exchange(to_restore_, {});
   for (auto& info : snapshot.tensors) {
     info.id = ++last_tensor_;
-    info.block_bytes = Placement::block_bytes(info.spec, job_.block_bytes);
+    info.block_bytes = BlockPlacement::block_bytes(info.spec, job_.block_bytes);
     info.runs = placement_->place(FERRY_TRY(info.spec.bytes()), info.block_bytes);
     Bytes wish;
     bootstrap::Encoder out(wish);

@@ -4,7 +4,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/secret.h"
-#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/scheduler/core_internal.h"
 
 // Servers that take the place of those that are gone: see the design note.
 

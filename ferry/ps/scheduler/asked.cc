@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/scheduler/core_internal.h"
 
 // What servers and workers ask of the scheduler. All of it runs on the thread of its RpcServer.
 
@@ -277,7 +277,7 @@ Result<std::optional<Bytes>> Scheduler::Core::create(const RpcServer::Question& 
   const auto bytes = FERRY_TRY(info.spec.bytes());
   if (!placement_) return fail(Code::kUnavailable, "the servers have not come yet");
   info.id = ++last_tensor_;
-  info.block_bytes = Placement::block_bytes(info.spec, job_.block_bytes);
+  info.block_bytes = BlockPlacement::block_bytes(info.spec, job_.block_bytes);
   info.runs = placement_->place(bytes, info.block_bytes);
   Bytes wish;
   bootstrap::Encoder wanted(wish);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ferry/ps/placement_internal.h"
+#include "ferry/ps/scheduler/block_placement_internal.h"
 
 namespace ferry::ps {
 namespace {
@@ -11,8 +11,8 @@ tensor::Spec spec_of(std::initializer_list<std::int64_t> dims) {
   return {tensor::ElementType::kF32, *tensor::Shape::of(dims)};
 }
 
-TEST(Placement, ShardsDifferByLessThanABlock) {
-  Placement placement(5);
+TEST(BlockPlacement, ShardsDifferByLessThanABlock) {
+  BlockPlacement placement(5);
   for (std::uint64_t bytes : {100ULL, 4096ULL, 1'000'000ULL, 4097ULL, 12'345'678ULL, 4ULL}) {
     const auto runs = placement.place(bytes, 4096);
     std::uint64_t offset = 0;
@@ -28,17 +28,17 @@ TEST(Placement, ShardsDifferByLessThanABlock) {
   }
 }
 
-TEST(Placement, BlocksHoldWholeRowsAndBeginAtALine) {
-  EXPECT_EQ(Placement::block_bytes(spec_of({1000}), 262144), 262144U);
-  const auto bytes = Placement::block_bytes(spec_of({1000, 33}), 16896);
+TEST(BlockPlacement, BlocksHoldWholeRowsAndBeginAtALine) {
+  EXPECT_EQ(BlockPlacement::block_bytes(spec_of({1000}), 262144), 262144U);
+  const auto bytes = BlockPlacement::block_bytes(spec_of({1000, 33}), 16896);
   EXPECT_EQ(bytes % (33 * 4), 0U);
   EXPECT_EQ(bytes % 64, 0U);
   // A row that does not fit is cut.
-  EXPECT_EQ(Placement::block_bytes(spec_of({3, 1'000'000}), 4096), 4096U);
+  EXPECT_EQ(BlockPlacement::block_bytes(spec_of({3, 1'000'000}), 4096), 4096U);
 }
 
-TEST(Placement, WhatIsTakenBackIsFree) {
-  Placement placement(3);
+TEST(BlockPlacement, WhatIsTakenBackIsFree) {
+  BlockPlacement placement(3);
   const auto runs = placement.place(100'000, 4096);
   placement.take_back(runs);
   EXPECT_EQ(placement.loads(), std::vector<std::uint64_t>(3));

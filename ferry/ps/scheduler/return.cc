@@ -4,7 +4,7 @@
 
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/socket.h"
-#include "ferry/ps/scheduler_core_internal.h"
+#include "ferry/ps/scheduler/core_internal.h"
 
 // A scheduler that goes on with the state of another: first its servers come back, then its
 // workers; who does not is gone in the usual way. All of it runs on the thread of its RpcServer.

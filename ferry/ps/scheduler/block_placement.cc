@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ferry/ps/placement_internal.h"
+#include "ferry/ps/scheduler/block_placement_internal.h"
 
 namespace ferry::ps {
 
-std::uint64_t Placement::block_bytes(const tensor::Spec& spec, std::uint64_t most) {
+std::uint64_t BlockPlacement::block_bytes(const tensor::Spec& spec, std::uint64_t most) {
   std::uint64_t row = tensor::size_of(spec.type);
   for (std::size_t dim = 1; dim < spec.shape.rank(); ++dim)
     row *= static_cast<std::uint64_t>(spec.shape.dim(dim));
@@ -14,7 +14,7 @@ std::uint64_t Placement::block_bytes(const tensor::Spec& spec, std::uint64_t mos
   return unit <= most ? most / unit * unit : most;
 }
 
-std::vector<Run> Placement::place(std::uint64_t bytes, std::uint64_t block_bytes) {
+std::vector<Run> BlockPlacement::place(std::uint64_t bytes, std::uint64_t block_bytes) {
   const auto blocks = (bytes + block_bytes - 1) / block_bytes;
   std::vector<std::uint64_t> counts(loads_.size());
   auto loads = loads_;
@@ -36,11 +36,11 @@ std::vector<Run> Placement::place(std::uint64_t bytes, std::uint64_t block_bytes
   return runs;
 }
 
-void Placement::count_in(const std::vector<Run>& runs) {
+void BlockPlacement::count_in(const std::vector<Run>& runs) {
   for (const auto& run : runs) loads_[run.shard] += run.bytes;
 }
 
-void Placement::take_back(const std::vector<Run>& runs) {
+void BlockPlacement::take_back(const std::vector<Run>& runs) {
   for (const auto& run : runs) loads_[run.shard] -= run.bytes;
 }
 

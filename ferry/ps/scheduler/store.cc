@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "ferry/base/fd.h"
-#include "ferry/ps/store_internal.h"
+#include "ferry/ps/scheduler/store_internal.h"
 #include "ferry/storage/checkpoint.h"
 
 namespace ferry::ps {

@@ -7,12 +7,12 @@
 #include <optional>
 #include <set>
 
-#include "ferry/ps/placement_internal.h"
-#include "ferry/ps/scheduler.h"
-#include "ferry/ps/server/snapshot_internal.h"
-#include "ferry/ps/store_internal.h"
 #include "ferry/ps/wire/job_end_internal.h"
 #include "ferry/ps/wire/rpc_internal.h"
+#include "ferry/ps/scheduler.h"
+#include "ferry/ps/scheduler/block_placement_internal.h"
+#include "ferry/ps/scheduler/store_internal.h"
+#include "ferry/ps/server/snapshot_internal.h"
 
 namespace ferry::ps {
 
@@ -176,7 +176,7 @@ class Scheduler::Core final : public RpcServer::Handler {
   std::vector<ServerAt> servers_;
   std::vector<WorkerAt> workers_;
   std::map<std::string, TensorAt, std::less<>> tensors_;
-  std::optional<Placement> placement_;
+  std::optional<BlockPlacement> placement_;
   std::uint32_t last_tensor_ = 0;
   std::uint32_t last_attempt_ = 0;
   std::uint32_t dead_ = 0;

@@ -6,8 +6,8 @@
 #include "ferry/base/base64.h"
 #include "ferry/base/hash.h"
 #include "ferry/bootstrap/secret.h"
-#include "ferry/ps/http_internal.h"
-#include "ferry/ps/store_internal.h"
+#include "ferry/ps/scheduler/http_internal.h"
+#include "ferry/ps/scheduler/store_internal.h"
 
 // etcd's version 3, through its gateway for JSON: keys, values and numbers are text there.
 

@@ -8,9 +8,9 @@
 namespace ferry::ps {
 
 // Spreads blocks over shards, evenly by bytes over all tensors so far.
-class Placement {
+class BlockPlacement {
  public:
-  explicit Placement(std::size_t shards) : loads_(shards) {}
+  explicit BlockPlacement(std::size_t shards) : loads_(shards) {}
 
   // Bytes of a block of this tensor: whole rows where a row fits, at most `most`.
   static std::uint64_t block_bytes(const tensor::Spec& spec, std::uint64_t most);
