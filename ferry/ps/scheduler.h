@@ -60,9 +60,9 @@ class Scheduler {
   SchedulerStats stats() const;
 
  private:
-  class Core;
-  explicit Scheduler(std::unique_ptr<Core> core);
-  std::unique_ptr<Core> core_;
+  class Service;
+  explicit Scheduler(std::unique_ptr<Service> service);
+  std::unique_ptr<Service> service_;
 };
 
 }  // namespace ferry::ps

@@ -1,9 +1,13 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "ferry/base/fd.h"
+#include "ferry/base/log.h"
 #include "ferry/ps/scheduler/store_internal.h"
 #include "ferry/storage/checkpoint.h"
 
@@ -12,6 +16,10 @@ namespace {
 
 constexpr const char* kStateName = "scheduler.state";
 constexpr const char* kImageName = "scheduler";
+constexpr std::chrono::seconds kSaving{10};
+constexpr std::chrono::milliseconds kSaveAgain{200};
+constexpr std::chrono::milliseconds kLoadAgain{50};
+constexpr std::chrono::milliseconds kLongestPause{2000};
 
 // A checkpoint with one tensor of bytes: that room knows how to write a file that is whole.
 class FileStore final : public Store {
@@ -66,6 +74,28 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& where) {
                 "another scheduler keeps its state in {}; end it first, or name another place",
                 path);
   return std::unique_ptr<Store>(std::make_unique<FileStore>(path, std::move(lock)));
+}
+
+// An etcd that is away may be so for a moment only.
+Result<std::optional<Bytes>> load_patiently(Store& store, Deadline deadline) {
+  for (auto pause = kLoadAgain;; pause = std::min(2 * pause, kLongestPause)) {
+    auto loaded = store.load();
+    if (loaded || loaded.error().code() != Code::kUnavailable || deadline.expired()) return loaded;
+    logger().warn("{}; the scheduler tries again for {} s", loaded.error().message(),
+                  deadline.left_ms() / 1000);
+    std::this_thread::sleep_for(std::min<Nanos>(pause, deadline.left()));
+  }
+}
+
+// A disk that is full, or an etcd that is away, may be so for a moment only.
+Status save_patiently(Store& store, const Bytes& image) {
+  const auto deadline = Deadline::after(kSaving);
+  for (;;) {
+    auto saved = store.save(image);
+    if (saved || saved.error().code() == Code::kAborted || deadline.expired()) return saved;
+    logger().warn("{}", saved.error().message());
+    std::this_thread::sleep_for(kSaveAgain);
+  }
 }
 
 }  // namespace ferry::ps

@@ -25,6 +25,11 @@ class Store {
   virtual Status save(const Bytes& image) = 0;
 };
 
+// load() and save(), again while what is wrong may pass: until the deadline, with a line in the log
+// each time; for 10 s.
+Result<std::optional<Bytes>> load_patiently(Store& store, Deadline deadline);
+Status save_patiently(Store& store, const Bytes& image);
+
 // The key of a store in etcd. Whoever saves last has it: the others find that when they save.
 Result<std::unique_ptr<Store>> open_etcd(const std::string& where);
 

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "ferry/ps/scheduler/job_image_internal.h"
+
+namespace ferry::ps {
+
+// A server that waits for the place of one that is gone.
+struct Spare {
+  Question question;
+  ServerPlace place;
+  std::uint64_t token = 0;
+};
+
+// The servers of a job, the view that says which of them take part, and the spares. A part of
+// JobState: no thread, no I/O.
+//
+// Between calls: of two neighbours at least one is in the view, unless fatal() says that the job
+// cannot go on; the view's number grows with every change of the view. A spare that has got a place
+// is the candidate until it has its copies:
+//
+//   none --assign_spare--> kMaking --set_ready--> kReady --start_catching_up--> kCatchingUp
+//   any of these --lose--> none          kCatchingUp --end_catching_up--> none, in the view
+class Servers {
+ public:
+  explicit Servers(const JobOptions& job) : job_(job) {}
+  // All of them are away until set_peer().
+  void restore(const JobImage& image);
+  void save(JobImage& image) const;
+
+  // kInvalidArgument: the server's shards are not as many as the others'.
+  Status check_shards(const ServerPlace& place) const;
+  bool is_full() const { return servers_.size() == job_.servers; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(servers_.size()); }
+  void add(PeerId peer, const ServerPlace& place, std::uint64_t token);
+  // The answer to a server that joins.
+  Bytes place_answer(std::uint32_t index) const;
+  // kUnavailable: this connection is no server's.
+  Status set_ready(PeerId peer);
+  bool all_ready() const;
+  std::size_t shards() const;
+  std::vector<ServerPlace> places() const;
+  const ServerPlace& place(std::uint32_t index) const { return servers_[index].place; }
+  std::optional<std::uint32_t> find(PeerId peer) const;
+
+  // A question for all servers that take part, or are about to; the same where nothing depends on
+  // the answers.
+  AskServers ask(Ask what, const Bytes& body) const;
+  TellServers tell(Ask what, const Bytes& body) const;
+  TellServers tell_view() const;
+  std::vector<std::uint32_t> in_view() const;
+  const JobView& view() const { return view_; }
+
+  // The server is gone. If the other copy of its blocks is there, that one takes over and all are
+  // told the new view; else the job cannot go on.
+  void lose(std::uint32_t index, Effects& out);
+  const std::optional<Error>& fatal() const { return fatal_; }
+  // The job has ended: a server that goes is no news.
+  void end() { ended_ = true; }
+
+  void add_spare(Spare spare) { spares_.push_back(std::move(spare)); }
+  std::vector<Question> take_spares();
+  void forget_spare(PeerId peer);
+  // One that waits, if there is a place for it and nobody else is about to take that.
+  std::optional<Spare> next_spare();
+  std::uint32_t free_place() const { return view_.gone.front(); }
+  void assign_spare(const Spare& spare);
+  std::optional<std::uint32_t> candidate() const { return candidate_; }
+  bool is_candidate_ready() const { return candidate_ && transfer_ == Transfer::kReady; }
+  bool is_catching_up() const { return view_.coming != JobView::kNobody; }
+  // From now on the candidate is asked and told what the others are.
+  void include_candidate() { servers_[*candidate_].alive = true; }
+  // The candidate has the steps after `since`.
+  void start_catching_up(std::uint64_t since);
+  // Asks the candidate to copy the shards of its neighbours.
+  AskServers ask_to_catch_up() const;
+  void end_catching_up(Effects& out);
+
+  // After a restart of the scheduler. kPermissionDenied, kUnavailable: the job goes on without it.
+  Status check_return(const ServerBack& back, bool returning) const;
+  void set_peer(std::uint32_t index, PeerId peer) { servers_[index].peer = peer; }
+  std::vector<std::uint32_t> absent() const;
+
+ private:
+  struct ServerAt : ServerRecord {
+    PeerId peer = kNoPeer;
+    bool ready = false;
+  };
+  enum class Transfer : std::uint8_t { kMaking, kReady, kCatchingUp };
+  void fail_with(const std::string& text);
+  void publish_view(Effects& out);
+  std::vector<std::uint32_t> alive() const;
+
+  const JobOptions job_;
+  std::vector<ServerAt> servers_;
+  JobView view_;
+  std::deque<Spare> spares_;
+  std::optional<std::uint32_t> candidate_;  // the place that a spare is about to take
+  Transfer transfer_ = Transfer::kMaking;   // how far the candidate is
+  std::uint32_t last_generation_ = 0;
+  std::optional<Error> fatal_;
+  bool ended_ = false;
+};
+
+}  // namespace ferry::ps
