@@ -4,8 +4,8 @@
 
 namespace ferry {
 
-void SpinLock::wait_a_little(int spins) {
-  if (spins < 200) {
+void pause_or_yield(int spins) {
+  if (spins < waiting::kLockPauses) {
     cpu_relax();
   } else {
     sched_yield();
@@ -13,9 +13,6 @@ void SpinLock::wait_a_little(int spins) {
 }
 
 bool SpinBudget::check_clock() {
-  constexpr std::int64_t kOthersRan = 20'000;  // 64 pauses and a yield take a few microseconds
-  constexpr unsigned kMostTurns = 200;         // of others, before it is plain that this takes long
-  constexpr unsigned kMostCostly = 2;
   if (start_ == 0) {
     start_ = last_ = now_ns();
     gave_way_ = 0;
@@ -23,13 +20,14 @@ bool SpinBudget::check_clock() {
   }
   if (polite_) sched_yield();
   auto now = now_ns();
-  crowded_ = now - last_ > kOthersRan;
+  crowded_ = now - last_ > waiting::kOthersRan.count();
   if (crowded_) {
     start_ += now - last_;
     ++gave_way_;
   }
   last_ = now;
-  return now - start_ < budget_ && gave_way_ < (costly_ ? kMostCostly : kMostTurns);
+  return now - start_ < budget_ &&
+         gave_way_ < (costly_ ? waiting::kMostYieldsCostly : waiting::kMostYields);
 }
 
 }  // namespace ferry

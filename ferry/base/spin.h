@@ -5,6 +5,7 @@
 
 #include "ferry/base/clock.h"
 #include "ferry/base/thread_annotations.h"
+#include "ferry/base/waiting.h"
 
 namespace ferry {
 
@@ -30,12 +31,16 @@ class FERRY_CAPABILITY("token") Token {
   std::atomic<bool> held_{false};
 };
 
-// A lock for a few instructions. Yields when its holder was descheduled (more threads than cores).
+// For who spins on a lock and has looked `spins` times: pauses, and once its holder must have been
+// descheduled (more threads than cores), yields.
+void pause_or_yield(int spins);
+
+// A lock for a few instructions.
 class FERRY_CAPABILITY("mutex") SpinLock {
  public:
   void lock() FERRY_ACQUIRE() {
     for (int spins = 0; held_.exchange(true, std::memory_order_acquire); ++spins) {
-      while (held_.load(std::memory_order_relaxed)) wait_a_little(spins++);
+      while (held_.load(std::memory_order_relaxed)) pause_or_yield(spins++);
     }
   }
   bool try_lock() FERRY_TRY_ACQUIRE(true) {
@@ -45,7 +50,6 @@ class FERRY_CAPABILITY("mutex") SpinLock {
   void unlock() FERRY_RELEASE() { held_.store(false, std::memory_order_release); }
 
  private:
-  static void wait_a_little(int spins);
   std::atomic<bool> held_{false};
 };
 
@@ -76,14 +80,15 @@ class SpinBudget {
   // True while it pays to spin once more; relaxes the core.
   bool spin_again() {
     cpu_relax();
-    if (++count_ % (costly_ || crowded_ ? kCheckCostly : kCheckEvery) != 0) return true;
+    if (++count_ %
+            (costly_ || crowded_ ? waiting::kPausesPerYieldCrowded : waiting::kPausesPerYield) !=
+        0)
+      return true;
     return check_clock();
   }
   void restart() { start_ = 0; }
 
  private:
-  static constexpr unsigned kCheckEvery = 64;
-  static constexpr unsigned kCheckCostly = 8;
   bool check_clock();
   std::int64_t budget_;
   bool polite_;

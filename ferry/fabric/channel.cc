@@ -1,6 +1,7 @@
 // Data path.
 #include "ferry/fabric/channel.h"
 
+#include "ferry/base/waiting.h"
 #include "ferry/bootstrap/codec.h"
 #include "ferry/fabric/batch_internal.h"
 #include "ferry/fabric/channel_core_internal.h"
@@ -242,8 +243,8 @@ Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadlin
 Status Channel::wait_for_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                               WaitMode mode) {
   if (core_ == nullptr) return closed();
-  constexpr int kLooks = 32;
-  __atomic_store_n(&looks_, core_->lane().has_work() ? 0 : kLooks, __ATOMIC_RELAXED);
+  __atomic_store_n(&looks_, core_->lane().has_work() ? 0 : waiting::kFlagLooksInline,
+                   __ATOMIC_RELAXED);
   return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode, core_.get());
 }
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "ferry/base/log.h"
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/channel_core_internal.h"
 #include "ferry/fabric/device_core_internal.h"
 #include "ferry/fabric/providers_internal.h"
@@ -41,8 +42,6 @@ Status check_providers(std::string_view list) {
   }
 }
 
-constexpr int kFirstLooks = 128;  // some microseconds
-constexpr int kLooksAtOnce = 8;
 constexpr std::chrono::milliseconds kLookAgain(50);  // whether a silent peer speaks
 
 // A slow host always has time for one long try.
@@ -274,8 +273,9 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
   // Where the peer itself stores the flag, most arrive before it pays to start making progress.
   if (channel != nullptr && mode != WaitMode::kSleep) {
     const Lane& lane = channel->lane();
-    for (int look = 0; look < kFirstLooks && !lane.has_work(); look += kLooksAtOnce) {
-      for (int i = 0; i < kLooksAtOnce; ++i) {
+    for (int look = 0; look < waiting::kFlagLooks && !lane.has_work();
+         look += waiting::kFlagLooksPerRun) {
+      for (int i = 0; i < waiting::kFlagLooksPerRun; ++i) {
         if (reached()) return {};
         cpu_relax();  // a reader that does not pause takes the line away from the writer
       }

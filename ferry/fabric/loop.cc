@@ -1,7 +1,6 @@
 // Data path.
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -13,6 +12,7 @@
 #include <span>
 
 #include "ferry/base/log.h"
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/loop_internal.h"
 
 namespace ferry::fabric {
@@ -20,17 +20,7 @@ namespace ferry::fabric {
 namespace {
 
 constexpr std::uint64_t kEventCookie = ~std::uint64_t{0};
-constexpr std::int64_t kTickNs = 10'000'000;
-constexpr long kParkMs = 2;
-constexpr long kGuestMs = 20;
-constexpr int kIdleMs = 100;
-constexpr int kMostLingering = 1000;
-constexpr std::int64_t kAskNs = 100'000;
-constexpr std::int64_t kSeriesNs = 500'000;
-// Without a tick, or without a look at the watched fds: each comes every 100 ms.
-constexpr std::int64_t kStarvedNs = 300'000'000;
 constexpr int kMostEvents = 64;
-constexpr unsigned kVain = 4;
 
 void full_fence() {
 #if defined(__x86_64__)
@@ -112,13 +102,7 @@ void Loop::use_bell(Bell* bell, std::shared_ptr<const void> memory) {
 }
 
 void Loop::take_token() {
-  for (int spins = 0; !token_.try_take(); ++spins) {
-    if (spins < 200) {
-      cpu_relax();
-    } else {
-      sched_yield();
-    }
-  }
+  for (int spins = 0; !token_.try_take(); ++spins) pause_or_yield(spins);
 }
 
 void Loop::add(Source* source) {
@@ -175,7 +159,7 @@ int Loop::progress_holding_token() {
 }
 
 void Loop::tick_holding_token(std::int64_t now) {
-  if (now - last_tick_ < kTickNs) return;
+  if (now - last_tick_ < waiting::kTick.count()) return;
   last_tick_ = now;
   for (std::size_t i = 0; i < sources_.size(); ++i)
     if (sources_[i]->has_pending()) sources_[i]->tick_on_loop(now);
@@ -225,23 +209,23 @@ bool Loop::wait_until(InlineFunction<bool()> ready, Deadline deadline, WaitMode 
 }
 
 bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin) {
-  constexpr int kLooks = 4;  // per burst of progress: a flag by shared memory needs no progress
-  constexpr unsigned kSleepersTurns = 4;  // a microsecond: what has nearly come spares a sleep
   const bool adaptive = mode == WaitMode::kAdaptive;
-  const bool brief = mode == WaitMode::kSleep ||
-                     (adaptive && vain_spins_.load(std::memory_order_relaxed) >= kVain);
+  const bool brief =
+      mode == WaitMode::kSleep ||
+      (adaptive && vain_spins_.load(std::memory_order_relaxed) >= waiting::kVainSpins);
   SpinBudget budget(brief ? Nanos(0) : spin, adaptive, costly_.load(std::memory_order_relaxed));
   std::int64_t asked = 0;
   std::int64_t slept = 0;
   for (unsigned turn = 1;; ++turn) {
-    for (int look = 0; look < kLooks; ++look) {
+    for (int look = 0; look < waiting::kLooksPerBurst; ++look) {
       if (!ready()) continue;
       if (adaptive) learn(slept, brief);
       return true;
     }
     int work = work_now();
     note_user();
-    if (turn % 32 == 0 || (brief && turn % kSleepersTurns == 0)) {
+    if (turn % waiting::kBurstsPerClock == 0 ||
+        (brief && turn % waiting::kBurstsBeforeSleep == 0)) {
       if (ready()) continue;
       auto now = now_ns();
       if (now >= deadline.ns()) return false;
@@ -249,13 +233,13 @@ bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode 
       if (starving_ != nullptr) starving_->help_if_starved(now);
       // Sources try what is hot by themselves; the rest is asked for now and then.
       if (asked == 0) asked = now;
-      if (now - asked > kAskNs) {
+      if (now - asked > waiting::kAskEpoll.count()) {
         asked = now;
         wait_for_events(Nanos(0));
       }
     }
     if (work != 0) continue;
-    if (brief ? turn % kSleepersTurns != 0 : budget.spin_again()) continue;
+    if (brief ? turn % waiting::kBurstsBeforeSleep != 0 : budget.spin_again()) continue;
     if (mode == WaitMode::kSpin) {
       budget.restart();
       continue;
@@ -275,12 +259,12 @@ void Loop::learn(std::int64_t slept, bool brief) {
     return;
   }
   bool in_vain = now_ns() - slept > 2 * spin().count();
-  vain = in_vain ? std::min(vain + 1, kVain) : 0;
+  vain = in_vain ? std::min(vain + 1, waiting::kVainSpins) : 0;
   vain_spins_.store(vain, std::memory_order_relaxed);
 }
 
 void Loop::tick(std::int64_t now) {
-  if (now - last_tick_seen_.load(std::memory_order_relaxed) < kTickNs) return;
+  if (now - last_tick_seen_.load(std::memory_order_relaxed) < waiting::kTick.count()) return;
   last_tick_seen_.store(now, std::memory_order_relaxed);
   if (!token_.try_take()) return;
   tick_holding_token(now);
@@ -293,7 +277,7 @@ void Loop::tick(std::int64_t now) {
 void Loop::help_if_starved(std::int64_t now) {
   const auto ticked = last_tick_seen_.load(std::memory_order_relaxed);
   const auto looked = last_look_.load(std::memory_order_relaxed);
-  if (now - std::min(ticked, looked) < kStarvedNs) return;
+  if (now - std::min(ticked, looked) < waiting::kStarved.count()) return;
   last_tick_seen_.store(now, std::memory_order_relaxed);
   last_look_.store(now, std::memory_order_relaxed);
   if (!token_.try_take()) return;
@@ -321,7 +305,7 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
     auto seen = generation_.load(std::memory_order_seq_cst);
     futex_sleepers_.fetch_add(1, std::memory_order_seq_cst);
     if (!ready() && sleeper_taken_.load(std::memory_order_seq_cst))
-      futex_wait(generation_, seen, std::min<Nanos>(deadline.left(), std::chrono::seconds(1)));
+      futex_wait(generation_, seen, std::min(deadline.left(), waiting::kLongestSleep));
     futex_sleepers_.fetch_sub(1, std::memory_order_relaxed);
     return;
   }
@@ -331,7 +315,7 @@ void Loop::sleep_once(InlineFunction<bool()>& ready, Deadline deadline) {
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
   wake_futex_sleepers();  // a flag for one of them may have come before the bell was raised
   if (nothing_to_do(false) && !ready()) {
-    const Nanos limit = std::chrono::milliseconds(pending() ? 10 : 1000);
+    const Nanos limit = pending() ? waiting::kTick : waiting::kLongestSleep;
     wait_for_events(std::min(deadline.left(), limit), true);
   }
   bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);
@@ -421,7 +405,7 @@ void Loop::handle(std::uint64_t which, std::uint32_t events) {
 // Questions come in series: after the second, the next one is answered without a wake-up.
 void Loop::linger() {
   SpinBudget budget(spin() * 2, true);
-  for (int answered = 0; answered < kMostLingering && budget.spin_again();) {
+  for (int answered = 0; answered < waiting::kMostSeries && budget.spin_again();) {
     if (wait_for_events(Nanos(0)) == 0) continue;
     tick(now_ns());  // a peer that never stops asking must not hold up deadlines
     ++answered;
@@ -439,8 +423,7 @@ bool Loop::leave_to_users(std::uint32_t& users_before) {
       waiters_.load(std::memory_order_relaxed) != 0 || std::exchange(users_before, users) != users;
   const bool guest = guests_.load(std::memory_order_relaxed) != 0;
   if (!inside && !guest) return false;
-  timespec nap{0, (inside ? kParkMs : kGuestMs) * 1'000'000L};
-  ::nanosleep(&nap, nullptr);
+  std::this_thread::sleep_for(inside ? waiting::kPollerAway : waiting::kPollerAwayFromGuest);
   if (inside) {
     help_if_starved(now_ns());
   } else {
@@ -460,10 +443,9 @@ void Loop::poller() {
     bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
     int work = 0;
     if (nothing_to_do(true))
-      work =
-          wait_for_events(pending() ? Nanos(kTickNs) : Nanos(std::chrono::milliseconds(kIdleMs)));
+      work = wait_for_events(pending() ? waiting::kTick : waiting::kPollerIdle);
     if (work != 0 && watches_only_) {
-      if (now_ns() - answered < kSeriesNs) linger();
+      if (now_ns() - answered < waiting::kSeries.count()) linger();
       answered = now_ns();
     }
     bell.any_sleepers.fetch_sub(1, std::memory_order_relaxed);

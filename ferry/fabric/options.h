@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ferry/base/clock.h"
+#include "ferry/base/waiting.h"
 
 namespace ferry::fabric {
 
@@ -28,7 +29,7 @@ struct Options {
   // Of the arenas. -1: that of the NIC that verbs uses; without one, wherever the kernel likes.
   int numa_node = -1;
 
-  Nanos spin = std::chrono::microseconds(50);           // before a waiter sleeps
+  Nanos spin = waiting::kSpin;                          // before a waiter sleeps
   Nanos operation_deadline = std::chrono::seconds(60);  // of operations that name none
   // A peer whose process has ended is lost at once, and one whose host acknowledges nothing for
   // 10 s. One that lives and says nothing, because it is stopped or gets no processor, is named as

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ferry/base/spin.h"
+#include "ferry/base/waiting.h"
 #include "ferry/mail/mail_inbound_internal.h"
 #include "ferry/mail/mail_outbound_internal.h"
 #include "ferry/mail/mail_places_internal.h"
@@ -143,9 +144,8 @@ class MailCore {
 
 template <class Done>
 bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
-  constexpr int kFirstLooks = 64;  // most answers come before it pays to look at everything
   if (path_.maps && mode != fabric::WaitMode::kSleep) {
-    for (int look = 0; look < kFirstLooks; ++look) {
+    for (int look = 0; look < waiting::kMailLooks; ++look) {
       if (done() || may_be_ready()) return true;
       cpu_relax();
     }

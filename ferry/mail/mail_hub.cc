@@ -4,13 +4,12 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
+#include "ferry/base/waiting.h"
 
 namespace ferry::mail {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kNewcomers{10};  // between two looks for them
-constexpr milliseconds kStayAway{2};    // of the hub's thread, when others receive
 constexpr milliseconds kAccept{100};
 constexpr std::chrono::seconds kOpenBox{5};
 
@@ -77,10 +76,10 @@ void MailHub::refresh_peers(Known& known) {
 void MailHub::receive_all() {
   Known known;
   while (!stop_) {
-    if (guest_ || now_ns() - guest_left_ns_ < Nanos(kStayAway).count()) {
-      std::this_thread::sleep_for(kStayAway / 2);
+    if (guest_ || now_ns() - guest_left_ns_ < waiting::kMailHubAway.count()) {
+      std::this_thread::sleep_for(waiting::kMailHubAway / 2);
     } else {
-      receive_next(known, Deadline::after(kNewcomers));
+      receive_next(known, Deadline::after(waiting::kMailHubSleep));
     }
     LockGuard<Mutex> handler(handler_lock_);
     handler_.tick();
@@ -91,11 +90,11 @@ bool MailHub::receive_until(const std::function<bool()>& ready, Deadline deadlin
   if (handling_ == std::this_thread::get_id() || guest_.exchange(true)) return false;
   Known known;
   // The hub's thread may have been about to take what is waited for: looks again soon.
-  Nanos slice = kStayAway / 2;
+  Nanos slice = waiting::kMailHubAway / 2;
   bool done = ready();
   for (; !done && !stop_ && !deadline.expired(); done = ready()) {
     receive_next(known, Deadline::after(std::min(slice, deadline.left())));
-    slice = std::min<Nanos>(2 * slice, kNewcomers);
+    slice = std::min(2 * slice, waiting::kMailHubSleep);
   }
   guest_left_ns_ = now_ns();
   guest_ = false;
@@ -105,7 +104,7 @@ bool MailHub::receive_until(const std::function<bool()>& ready, Deadline deadlin
 void MailHub::receive_next(Known& known, Deadline deadline) {
   refresh_peers(known);
   if (known.boxes.empty()) {
-    std::this_thread::sleep_for(std::min<Nanos>(deadline.left(), kNewcomers));
+    std::this_thread::sleep_for(std::min(deadline.left(), waiting::kMailHubSleep));
     return;
   }
   const auto index = room_->wait_any(known.boxes, deadline);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ferry/base/waiting.h"
+
 namespace ferry::mail {
 
 namespace {
@@ -11,8 +13,7 @@ namespace {
 constexpr double kHardlyWorseBySize = 0.01;  // of a threshold's regret, for each size
 constexpr double kHardlyWorse = 0.03;
 constexpr double kSpinHardlyWorse = 0.05;
-constexpr Nanos kShortestSpin = std::chrono::microseconds(5);
-constexpr double kLongestSpin = 200e3;  // nanoseconds
+constexpr double kLongestSpin = waiting::kLongestSpin.count();  // nanoseconds
 
 struct TwoWays {
   std::uint64_t bytes = 0;
@@ -126,7 +127,7 @@ Nanos choose_spin(const Curve& spin, const Curve& asleep, Nanos usual) {
     if (point.ns <= best->ns * (1 + std::max(kSpinHardlyWorse, spin.noise)))
       least = std::min(least, point.at);
   auto wake_up = std::clamp(sleeper->ns - best->ns, 0.0, kLongestSpin);
-  return std::max({kShortestSpin, Nanos(static_cast<std::int64_t>(wake_up)),
+  return std::max({waiting::kShortestSpin, Nanos(static_cast<std::int64_t>(wake_up)),
                    Nanos(static_cast<std::int64_t>(least))});
 }
 

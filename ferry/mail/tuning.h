@@ -8,6 +8,7 @@
 
 #include "ferry/base/clock.h"
 #include "ferry/base/error.h"
+#include "ferry/base/waiting.h"
 
 // The numbers of a mailbox that depend on the path, and how they came about. What is measured and
 // why it cannot do harm: docs/design/tuning.md.
@@ -40,7 +41,7 @@ struct TuningLimits {
   static constexpr std::uint64_t kLeastChunk = 4 << 10;
   static constexpr std::uint64_t kMostChunk = 64 << 20;
   static constexpr std::uint32_t kChunks = 64;
-  static constexpr Nanos kSpin = std::chrono::milliseconds(10);
+  static constexpr Nanos kSpin = waiting::kMostSpin;
 };
 // kOutOfRange names the first value that is out of bounds.
 Status check_tuning(const Tuning& tuning);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/lane_internal.h"
 
@@ -90,9 +91,9 @@ Status ShmLane::await_helpers(std::uint32_t generation, std::uint32_t claimed, D
   for (unsigned spins = 1;; ++spins) {
     if (finished_by_helpers(wires_->outward.job, generation) >= claimed) return {};
     cpu_relax();
-    if (spins % 64 != 0) continue;
+    if (spins % waiting::kHelperPausesPerLook != 0) continue;
     if (!up()) return tl::unexpected<Error>(cause());
-    if (spins % 4096 != 0) continue;
+    if (spins % waiting::kHelperPausesPerYield != 0) continue;
     sched_yield();
     if (!deadline.expired()) continue;
     // The helper may still write. Its end of the lane is closed before a new lane is made, and

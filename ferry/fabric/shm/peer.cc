@@ -8,6 +8,7 @@
 
 #include "ferry/base/log_limit.h"
 #include "ferry/base/spin.h"
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
 #include "ferry/fabric/shm/peer_internal.h"
 
@@ -57,7 +58,8 @@ Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote) {
 // A block is announced before anything in it can be granted: the news may wait in the socket, or
 // another thread may be about to take them in.
 Status Peer::await_block(std::uint32_t id) {
-  for (auto deadline = Deadline::after(kNews);; ::usleep(20)) {
+  for (auto deadline = Deadline::after(kNews);;
+       std::this_thread::sleep_for(waiting::kAnnouncedBlock)) {
     {
       LockGuard<Mutex> guard(lock_);
       if (blocks_.contains(id)) return {};

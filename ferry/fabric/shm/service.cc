@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ferry/base/log.h"
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/shm/peer_internal.h"
 #include "ferry/fabric/shm/service_internal.h"
 
@@ -15,9 +16,6 @@ constexpr int kAcceptsPerTurn = 256;
 constexpr std::int64_t kGreetingNs = 2'000'000'000;
 // A newcomer that has not said hello for this long loses its place if others wait.
 constexpr std::int64_t kStalledNs = 200'000'000;
-constexpr int kSoonMs = 1;
-constexpr int kLooks = 16;
-constexpr int kIdleMs = 1000;
 }  // namespace
 
 Service::Service(Fd listener, Fd waker, Greet greet)
@@ -70,7 +68,7 @@ std::shared_ptr<Link> Service::add_link(Fd socket, const std::shared_ptr<Peer>& 
 void Service::revoke(const GrantTable::Grant& grant, std::function<void()> quiet) {
   auto running = InFlight::Running::now(InFlight::Memory::kOwn);
   // A copy of 64 KiB at most, mostly: not worth a wake of the service thread.
-  for (int look = 0; look < kLooks && !running.ended(); ++look) ::sched_yield();
+  for (int look = 0; look < waiting::kRevokeYields && !running.ended(); ++look) ::sched_yield();
   std::vector<std::shared_ptr<Link>> asked;
   std::uint64_t number = 0;
   {
@@ -98,17 +96,17 @@ void Service::run() {
   ::prctl(PR_SET_NAME, "ferry-shm");
   for (;;) {
     const int listener = takes_newcomers() ? listener_.get() : -1;  // poll() passes over -1
-    std::vector<pollfd> waiting{{listener, POLLIN, 0}, {waker_->get(), POLLIN, 0}};
+    std::vector<pollfd> polled{{listener, POLLIN, 0}, {waker_->get(), POLLIN, 0}};
     {
       LockGuard<Mutex> guard(lock_);
       if (stop_) return;
-      for (const auto& link : links_) waiting.push_back({link->fd(), link->poll_events(), 0});
+      for (const auto& link : links_) polled.push_back({link->fd(), link->poll_events(), 0});
     }
-    for (const auto& greeting : greetings_) waiting.push_back({greeting.socket.get(), POLLIN, 0});
-    ::poll(waiting.data(), waiting.size(), timeout_ms());
+    for (const auto& greeting : greetings_) polled.push_back({greeting.socket.get(), POLLIN, 0});
+    ::poll(polled.data(), polled.size(), Deadline::after(longest_sleep()).left_ms());
     std::uint64_t drained = 0;
     [[maybe_unused]] auto got = ::read(waker_->get(), &drained, sizeof drained);
-    if (waiting[0].revents != 0) accept_newcomers();
+    if (polled[0].revents != 0) accept_newcomers();
     look_at_greetings();
     refused_.report(now_ns());
     look_at_links();
@@ -117,13 +115,13 @@ void Service::run() {
   }
 }
 
-int Service::timeout_ms() {
+Nanos Service::longest_sleep() {
   LockGuard<Mutex> guard(lock_);
   bool local = std::any_of(revocations_.begin(), revocations_.end(),
                            [](const auto& each) { return each.sessions.empty(); });
-  if (local || unsent_ || dropped_) return kSoonMs;
-  if (!answers_.empty()) return kSoonMs;
-  return greetings_.empty() ? kIdleMs : 100;
+  if (local || unsent_ || dropped_) return waiting::kServiceSoon;
+  if (!answers_.empty()) return waiting::kServiceSoon;
+  return greetings_.empty() ? waiting::kServiceIdle : waiting::kServiceGreets;
 }
 
 // Others wait in the kernel's queue meanwhile.
@@ -137,7 +135,8 @@ void Service::accept_newcomers() {
     auto socket = accept_local(listener_.get());
     if (!socket) {
       refused_.warn("{}", socket.error().to_string());
-      ::usleep(1000);  // out of descriptors, most likely: do not spin on it
+      std::this_thread::sleep_for(
+          waiting::kServiceSoon);  // out of descriptors, most likely: do not spin on it
       return;
     }
     if (!*socket) return;

@@ -67,7 +67,7 @@ class Service : public std::enable_shared_from_this<Service> {
   using Answers = std::map<std::pair<const Link*, std::uint64_t>, Answer>;
 
   void run();
-  int timeout_ms();
+  Nanos longest_sleep();
   bool takes_newcomers() const;
   void accept_newcomers();
   void accept(Fd socket);

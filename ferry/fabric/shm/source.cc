@@ -1,12 +1,9 @@
 // Data path.
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/shm/lane_internal.h"
 #include "ferry/fabric/shm/source_internal.h"
 
 namespace ferry::fabric::shm {
-
-namespace {
-constexpr std::uint16_t kIdleLooks = 256;
-}
 
 std::uint32_t ShmSource::add(ShmLane* lane) {
   return loop_.with_token([&] {
@@ -30,7 +27,7 @@ int ShmSource::progress_lanes_on_loop() {
     work += done;
     if (done != 0) {
       idle_[bit] = 0;
-    } else if (++idle_[bit] >= kIdleLooks) {
+    } else if (++idle_[bit] >= waiting::kDoorbellLooks) {
       rest_on_loop(bit);
     }
   }

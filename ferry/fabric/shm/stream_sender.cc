@@ -308,7 +308,7 @@ void StreamSender::close(const Error& cause) {
     LockGuard<SpinLock> guard(lock_);
     closed_ = true;
   }
-  while (!token_.try_take()) cpu_relax();
+  for (int spins = 0; !token_.try_take(); ++spins) pause_or_yield(spins);
   take_added();
   Ended ended;
   while (Operation* op = to_send_.pop()) ended.badly.emplace_back(op, cause);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "ferry/base/log_limit.h"
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/peer_watch_internal.h"
 #include "ferry/fabric/tcp/lane_internal.h"
 #include "ferry/fabric/tcp/source_internal.h"
@@ -20,10 +21,6 @@ constexpr std::size_t kReceiveBudget = std::size_t{1} << 20;
 constexpr std::uint64_t kWakeAtMost = 128 * 1024;
 // Requests that wait for another to leave with.
 constexpr std::uint32_t kMostLate = 4;
-// What is late is sent after so many fruitless looks at the socket, some 50 us; a fruitful one may
-// take much longer.
-constexpr unsigned kLateLooks = 128;
-constexpr unsigned kFruitful = 8;
 
 Header header_of(const Request& request) {
   Header header;
@@ -252,8 +249,8 @@ int TcpLane::progress_on_loop(bool try_socket) {
     looks_ = 0;
     return work;
   }
-  looks_ += work == 0 ? 1 : kFruitful;
-  if (urgent || looks_ >= kLateLooks || (work == 0 && protocol_.is_waited_for())) {
+  looks_ += work == 0 ? 1 : waiting::kLateLooksFruitful;
+  if (urgent || looks_ >= waiting::kLateLooks || (work == 0 && protocol_.is_waited_for())) {
     looks_ = 0;
     sender_.pay_debt();
   }

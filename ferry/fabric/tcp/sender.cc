@@ -1,5 +1,4 @@
 // Data path.
-#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,13 +17,6 @@ std::byte zeros[kMaxPart];
 // A request that follows word of its own within this time would have carried it.
 constexpr std::int64_t kRideNs = 20'000;
 
-void pause(int& turns) {
-  if (++turns < 200) {
-    cpu_relax();
-  } else {
-    sched_yield();
-  }
-}
 }  // namespace
 
 Sender::Sender(const GrantTable& grants, Window& window, const Inbox& inbox)
@@ -67,7 +59,7 @@ Sender::Outcome Sender::pay_debt() {
 
 bool Sender::was_sent(std::uint64_t id) const {
   if (id > window_.last()) return false;
-  for (int turns = 0; window_.sent() < id; pause(turns))
+  for (int spins = 0; window_.sent() < id; pause_or_yield(spins++))
     if (kicks_.load(std::memory_order_acquire) == 0) return window_.sent() >= id;
   return true;
 }

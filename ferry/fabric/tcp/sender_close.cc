@@ -1,4 +1,3 @@
-#include <sched.h>
 #include <sys/socket.h>
 
 #include "ferry/fabric/tcp/sender_internal.h"
@@ -13,13 +12,10 @@ bool is_over(const Operation& op, std::int64_t now) {
 
 void Sender::take_over() {
   std::uint32_t nobody = 0;
-  for (int turns = 0; !kicks_.compare_exchange_weak(nobody, 1, std::memory_order_acq_rel);) {
+  for (int spins = 0; !kicks_.compare_exchange_weak(nobody, 1, std::memory_order_acq_rel);
+       ++spins) {
     nobody = 0;
-    if (++turns < 200) {
-      cpu_relax();
-    } else {
-      sched_yield();
-    }
+    pause_or_yield(spins);
   }
 }
 

@@ -3,18 +3,10 @@
 
 #include <algorithm>
 
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/tcp/source_internal.h"
 
 namespace ferry::fabric::tcp {
-
-namespace {
-// Fruitless tries after which a lane is no longer tried directly.
-constexpr unsigned kCool = 512;
-// Fruitless bursts between two tries of a lane that is not hot.
-constexpr unsigned kColdEvery = 8;
-// Lanes that are tried one by one. With more of them it pays to ask epoll which have something.
-constexpr std::size_t kFew = 4;
-}  // namespace
 
 SocketSource::~SocketSource() {
   loop_.remove(this);
@@ -42,7 +34,7 @@ void SocketSource::remove(TcpLane& lane) {
 
 void SocketSource::tell_loop() {
   loop_.costly_turns_on_loop(!lanes_.empty());
-  loop_.ask_always_on_loop(lanes_.size() > kFew);
+  loop_.ask_always_on_loop(lanes_.size() > waiting::kLanesTried);
 }
 
 void SocketSource::heat(TcpLane& lane) {
@@ -110,7 +102,7 @@ int SocketSource::progress_on_loop() {
   answer_calls();
   int work = 0;
   std::size_t kept = 0;
-  bool few = hot_.size() <= kFew;
+  bool few = hot_.size() <= waiting::kLanesTried;
   for (std::size_t i = 0; i < hot_.size(); ++i) {  // callbacks may make more lanes hot
     TcpLane* lane = hot_[i];
     if (lane == nullptr) continue;
@@ -118,11 +110,12 @@ int SocketSource::progress_on_loop() {
     if (hot_[i] == nullptr) continue;  // it was shut
     work += done;
     lane->idle_ = done != 0 ? 0 : lane->idle_ + 1;
-    lane->hot_ = lane->idle_ < kCool || lane->has_work_on_loop();
+    lane->hot_ = lane->idle_ < waiting::kHotTries || lane->has_work_on_loop();
     if (lane->hot_) hot_[kept++] = lane;
   }
   hot_.resize(kept);
-  if (work == 0 && lanes_.size() <= kFew && ++idle_ % kColdEvery == 0) work += try_a_cold_one();
+  if (work == 0 && lanes_.size() <= waiting::kLanesTried && ++idle_ % waiting::kColdTryEvery == 0)
+    work += try_a_cold_one();
   return work;
 }
 

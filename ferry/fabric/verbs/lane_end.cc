@@ -4,15 +4,11 @@
 #include <cstring>
 
 #include "ferry/base/log.h"
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/verbs/lane_internal.h"
 #include "ferry/fabric/verbs/wc_error_internal.h"
 
 namespace ferry::fabric::verbs {
-
-namespace {
-// Bursts of completions that a closing lane takes in, however busy the other lanes are.
-constexpr int kLastLooks = 64;
-}  // namespace
 
 Error VerbsLane::deadline_error() const {
   return Error(Code::kDeadlineExceeded,
@@ -211,7 +207,8 @@ void VerbsLane::take_down(const Error& cause, Ending ending) {
 void VerbsLane::close(const Error& cause) {
   loop().with_token([&] {
     // What has arrived can still be read.
-    for (int i = 0; i < kLastLooks && up() && queue_.progress_on_loop() > 0; ++i) continue;
+    for (int i = 0; i < waiting::kLastBursts && up() && queue_.progress_on_loop() > 0; ++i)
+      continue;
     take_down(cause, Ending::kClosed);
   });
   std::shared_ptr<PeerSession> session;

@@ -1,5 +1,6 @@
 #include "ferry/base/log.h"
 #include "ferry/base/spin.h"
+#include "ferry/base/waiting.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
 
 namespace ferry::interop {
@@ -123,8 +124,7 @@ void FerryEndpoint::progress() {
 }
 
 void FerryEndpoint::recheck() {
-  constexpr int kMostTries = 4;
-  for (int i = 0; i < kMostTries && ready(); ++i) resume();
+  for (int i = 0; i < waiting::kGrpcRechecks && ready(); ++i) resume();
   if (ready() || (link_->is_room_crowded() && around_.endpoints.any_ready())) around_.waker.wake();
 }
 

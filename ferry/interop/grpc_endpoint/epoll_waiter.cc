@@ -1,15 +1,8 @@
 // Data path.
+#include "ferry/base/waiting.h"
 #include "ferry/interop/grpc_endpoint/epoll_waiter_internal.h"
 
 namespace ferry::interop {
-
-namespace {
-
-constexpr unsigned kMostVain = 4;    // after so many spins for nothing they pause
-constexpr unsigned kTryAgain = 16;   // until so many waits have gone without one
-constexpr unsigned kLookEvery = 16;  // iterations, at what else gRPC waits for
-
-}  // namespace
 
 int EpollWaiter::wait(const Call& call) {
   if (call.epoll < 0 || static_cast<std::size_t>(call.epoll) >= unarmed_.size()) return call.wait();
@@ -32,7 +25,7 @@ int EpollWaiter::wait_for_grpc(const Call& call) {
   if (waker_.armed() && !sleeps_unarmed()) waker_.disarm();
   int count = 0;
   const bool served = call.timeout_ms == 0 ? serve() : spin(call, count);
-  if (served && count == 0 && served_.fetch_add(1, std::memory_order_relaxed) % kLookEvery != 0)
+  if (served && count == 0 && served_.fetch_add(1, std::memory_order_relaxed) % waiting::kGrpcLookEvery != 0)
     return 0;
   if (count == 0) {
     const bool sleeps = !served && call.timeout_ms != 0 && begin_sleep();
@@ -81,8 +74,8 @@ bool EpollWaiter::serve() {
 }
 
 bool EpollWaiter::skips_spin() {
-  return !PluginOptions::get().spins_always && vain_.load(std::memory_order_relaxed) >= kMostVain &&
-         skipped_.fetch_add(1, std::memory_order_relaxed) % kTryAgain != 0;
+  return !PluginOptions::get().spins_always && vain_.load(std::memory_order_relaxed) >= waiting::kVainSpins &&
+         skipped_.fetch_add(1, std::memory_order_relaxed) % waiting::kTrySpinEvery != 0;
 }
 
 bool EpollWaiter::spin(const Call& call, int& count) {
@@ -92,7 +85,7 @@ bool EpollWaiter::spin(const Call& call, int& count) {
   for (unsigned iteration = 1; budget.spin_again(); ++iteration) {
     if (endpoints_.needs_device_progress()) device_.device().progress();
     const bool served = serve();
-    if (!served && iteration % kLookEvery == 0) count = call.look();
+    if (!served && iteration % waiting::kGrpcLookEvery == 0) count = call.look();
     if (!served && count == 0) continue;
     vain_.store(0, std::memory_order_relaxed);
     return true;

@@ -5,6 +5,7 @@
 
 #include "ferry/base/clock.h"
 #include "ferry/base/error.h"
+#include "ferry/base/waiting.h"
 #include "ferry/bootstrap/secret.h"
 
 namespace ferry::interop {
@@ -29,7 +30,7 @@ struct PluginOptions {
   std::string secret_file;  // FERRY_SECRET_FILE
   // FERRY_GRPC_SPIN_US: threads of gRPC's that wait look so long first, always. Else they do for a
   // little while, and less often if that is in vain.
-  Nanos spin = std::chrono::microseconds(200);
+  Nanos spin = waiting::kGrpcSpin;
   bool spins_always = false;
   // FERRY_GRPC_MEMORY, in MiB: most bytes of large messages that lie in registered memory, for each
   // of: messages received, memory that gRPC's slices are made in, copies for one connection. What

@@ -1,13 +1,7 @@
-#include <chrono>
-
+#include "ferry/base/waiting.h"
 #include "ferry/ps/server/shard_internal.h"
 
 namespace ferry::ps {
-namespace {
-
-constexpr std::chrono::milliseconds kNap{100};
-
-}  // namespace
 
 Result<std::unique_ptr<Shard>> Shard::open(fabric::Device& device, const JobOptions& job,
                                            bool alone, bool newcomer) {
@@ -45,7 +39,7 @@ void Shard::work() {
   while (!stop_) {
     if (commanded_) run_commands();
     if (!retired_ && core_.serve_all()) continue;
-    (void)device_.wait_until([this] { return has_work(); }, Deadline::after(kNap));
+    (void)device_.wait_until([this] { return has_work(); }, Deadline::after(waiting::kShardSleep));
   }
 }
 

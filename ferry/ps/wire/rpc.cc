@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ferry/base/waiting.h"
 #include "ferry/ps/wire/rpc_internal.h"
 
 namespace ferry::ps {
@@ -8,8 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kAnswer{10};  // to send an answer
-constexpr std::chrono::milliseconds kBetweenLooks{50};
+constexpr seconds kAnswer{10};       // to send an answer
 constexpr std::size_t kText = 4096;  // of an error
 
 mail::MailboxOptions box_options() { return {.slots = 4}; }
@@ -70,7 +70,7 @@ Result<Bytes> RpcClient::call(Ask what, const Bytes& body, Deadline deadline) {
 Result<mail::Message> RpcClient::receive(Deadline deadline, const Look& look) {
   if (!look) return box_->receive(deadline);
   for (;;) {
-    auto message = box_->receive(std::min(deadline, Deadline::after(kBetweenLooks)));
+    auto message = box_->receive(std::min(deadline, Deadline::after(waiting::kAnswerSleep)));
     const bool none = !message && message.error().code() == Code::kDeadlineExceeded;
     if (!none || deadline.expired()) return message;
     FERRY_TRY(look());
