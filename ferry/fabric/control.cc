@@ -42,20 +42,20 @@ Control::~Control() {
 }
 
 int Control::progress_on_loop() {
-  if (!any_trouble_.load(std::memory_order_acquire)) return 0;
-  std::vector<Trouble> troubles;
+  if (!any_failure_.load(std::memory_order_acquire)) return 0;
+  std::vector<Failure> failures;
   {
     LockGuard<Mutex> guard(lock_);
-    troubles.swap(troubles_);
-    any_trouble_.store(false, std::memory_order_relaxed);
+    failures.swap(failures_);
+    any_failure_.store(false, std::memory_order_relaxed);
   }
-  for (auto& [session, cause, lane] : troubles) {
+  for (auto& [session, cause, lane] : failures) {
     if (lane == nullptr)
       end_on_loop(session, cause);
     else
       session->lane_broken_on_loop(lane, cause);
   }
-  return static_cast<int>(troubles.size());
+  return static_cast<int>(failures.size());
 }
 
 void Control::ready_on_loop(std::uint64_t cookie, std::uint32_t events) {
@@ -147,7 +147,7 @@ Status Control::add(std::shared_ptr<Session> session, std::span<const std::byte>
     session->start();
     if (!first.empty()) session->ready_on_loop(first, EPOLLIN);
   });
-  if (shut_.load()) see_to({session, fail(Code::kCancelled, "the device was closed").value()});
+  if (shut_.load()) report({session, fail(Code::kCancelled, "the device was closed").value()});
   return session->check_alive();
 }
 
@@ -167,11 +167,11 @@ std::shared_ptr<Session> Control::find(std::string_view endpoint) {
   return session;
 }
 
-void Control::see_to(Trouble trouble) {
+void Control::report(Failure failure) {
   {
     LockGuard<Mutex> guard(lock_);
-    troubles_.push_back(std::move(trouble));
-    any_trouble_.store(true, std::memory_order_release);
+    failures_.push_back(std::move(failure));
+    any_failure_.store(true, std::memory_order_release);
   }
   loop_->notify();
 }

@@ -37,13 +37,13 @@ class Control final : private Loop::Source {
   // Which events of the session's socket the loop looks for.
   Status watch(Session& session, std::uint32_t events);
   // Something went wrong with a session: it ends, or one of its lanes is connected anew.
-  struct Trouble {
+  struct Failure {
     std::shared_ptr<Session> session;
     Error cause;
     const Lane* lane = nullptr;  // compared, never used: it may be gone
   };
   // Soon, on the control loop. Any thread, also one that holds a loop's token.
-  void see_to(Trouble trouble);
+  void report(Failure failure);
   // A live session that this device opened to the endpoint.
   std::shared_ptr<Session> find(std::string_view endpoint);
   std::size_t sessions() const { return count_.load(std::memory_order_relaxed); }
@@ -74,8 +74,8 @@ class Control final : private Loop::Source {
   std::atomic<std::size_t> count_{0};
   std::atomic<bool> shut_{false};
   Mutex lock_;
-  std::vector<Trouble> troubles_ FERRY_GUARDED_BY(lock_);
-  std::atomic<bool> any_trouble_{false};
+  std::vector<Failure> failures_ FERRY_GUARDED_BY(lock_);
+  std::atomic<bool> any_failure_{false};
   std::map<std::string, std::weak_ptr<Session>, std::less<>> dialled_ FERRY_GUARDED_BY(lock_);
 };
 

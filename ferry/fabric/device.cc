@@ -99,7 +99,7 @@ Result<int> Device::wait_descriptor() const {
 }
 bool Device::arm() { return core_->loops[0]->arm(); }
 void Device::disarm() { core_->loops[0]->disarm(); }
-void Device::take_in() { core_->loops[0]->take_in(); }
+void Device::handle_ready() { core_->loops[0]->handle_ready(); }
 
 int Device::progress() {
   int work = 0;

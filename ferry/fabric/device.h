@@ -28,7 +28,7 @@ struct ConnectOptions {
 struct ProviderReport {
   std::string name;
   bool on = false;
-  std::string detail;  // what it uses; or why it is unusable and how to mend that
+  std::string detail;  // what it uses; or why it is unusable and what to do about it
   Capabilities capabilities;
 };
 
@@ -101,12 +101,12 @@ class Device {
   // For programs that sleep in a loop of their own: a descriptor that is readable when there is
   // something to do here. It stays the device's. kFailedPrecondition with several completion
   // queues. Before such a sleep, arm(), then look at the condition once more; false: something has
-  // come, look now. After it, disarm(); and take_in() if the descriptor is readable, which makes
-  // progress, and after which it is not until something more comes.
+  // come, look now. After it, disarm(); and handle_ready() if the descriptor is readable, which
+  // makes progress, and after which it is not until something more comes.
   Result<int> wait_descriptor() const;
   bool arm();
   void disarm();
-  void take_in();
+  void handle_ready();
   // One bounded burst of progress on every completion queue, for programs with a loop of their own.
   int progress();
 

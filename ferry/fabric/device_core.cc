@@ -45,7 +45,7 @@ Status check_providers(std::string_view list) {
 constexpr std::chrono::milliseconds kLookAgain(50);  // whether a silent peer speaks
 
 // A slow host always has time for one long try.
-MendQueue<Session>::Limits limits_of_mending(const Options& options) {
+ReconnectQueue<Session>::Limits limits_of_reconnecting(const Options& options) {
   const auto scaled = [&](std::chrono::seconds span) {
     return std::chrono::duration_cast<Nanos>(span * options.patience);
   };
@@ -117,7 +117,7 @@ DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
       secret(std::move(key)),
       operations(options.operation_deadline),
       book(options.max_names, options.max_look_ups),
-      mend_(limits_of_mending(options)) {}
+      reconnects_(limits_of_reconnecting(options)) {}
 
 Result<std::shared_ptr<DeviceCore>> DeviceCore::open(Options options) {
   FERRY_TRY(check(options));
@@ -207,16 +207,16 @@ void DeviceCore::open_providers() {
 DeviceCore::~DeviceCore() {
   close();
   {
-    LockGuard<Mutex> guard(mend_lock_);
-    mend_stop_ = true;
-    mend_wake_.notify_all();
+    LockGuard<Mutex> guard(reconnect_lock_);
+    reconnect_stop_ = true;
+    reconnect_wake_.notify_all();
   }
-  std::thread mender;
+  std::thread reconnector;
   {
-    LockGuard<Mutex> guard(mend_lock_);
-    mender.swap(mender_);
+    LockGuard<Mutex> guard(reconnect_lock_);
+    reconnector.swap(reconnector_);
   }
-  if (mender.joinable()) mender.join();
+  if (reconnector.joinable()) reconnector.join();
   for (auto& registrar : registrars) pool->remove_registrar(registrar.get());
   registrars.clear();
   providers.clear();  // before the control plane, which their last words may still go to
@@ -241,7 +241,7 @@ bool DeviceCore::on_own_thread() const {
   if (control != nullptr && control->loop().on_poller()) return true;
   for (const auto& loop : loops)
     if (loop->on_poller()) return true;
-  return std::this_thread::get_id() == mender_id_.load();
+  return std::this_thread::get_id() == reconnector_id_.load();
 }
 
 Provider* DeviceCore::provider(std::string_view name) const {
@@ -292,48 +292,49 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
   return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
 }
 
-void DeviceCore::mend(const std::shared_ptr<Session>& session, std::uint32_t lane) {
-  LockGuard<Mutex> guard(mend_lock_);
-  if (mend_stop_) return;
-  mend_.add(session, lane);
-  if (!mender_.joinable()) mender_ = std::thread([this] { mender(); });
-  mend_wake_.notify_all();
+void DeviceCore::reconnect(const std::shared_ptr<Session>& session, std::uint32_t lane) {
+  LockGuard<Mutex> guard(reconnect_lock_);
+  if (reconnect_stop_) return;
+  reconnects_.add(session, lane);
+  if (!reconnector_.joinable()) reconnector_ = std::thread([this] { reconnector(); });
+  reconnect_wake_.notify_all();
 }
 
-std::optional<DeviceCore::Mending::Turn> DeviceCore::next_to_mend() {
-  LockGuard<Mutex> guard(mend_lock_);
-  while (!mend_stop_) {
-    if (auto turn = mend_.next(now_ns())) return turn;
-    if (mend_.empty()) {
-      mend_wake_.wait(mend_lock_);
+std::optional<DeviceCore::Reconnecting::Try> DeviceCore::next_to_reconnect() {
+  LockGuard<Mutex> guard(reconnect_lock_);
+  while (!reconnect_stop_) {
+    if (auto attempt = reconnects_.next(now_ns())) return attempt;
+    if (reconnects_.empty()) {
+      reconnect_wake_.wait(reconnect_lock_);
     } else {
-      mend_wake_.wait_for(mend_lock_, kLookAgain);
+      reconnect_wake_.wait_for(reconnect_lock_, kLookAgain);
     }
   }
   return std::nullopt;
 }
 
-void DeviceCore::mender() {
-  mender_id_.store(std::this_thread::get_id());
-  while (auto turn = next_to_mend()) {
+void DeviceCore::reconnector() {
+  reconnector_id_.store(std::this_thread::get_id());
+  while (auto attempt = next_to_reconnect()) {
     const auto began = now_ns();
-    const auto status = turn->session->mend_lane(turn->lane, Deadline::after(turn->limit));
+    const auto status =
+        attempt->session->reconnect_lane(attempt->lane, Deadline::after(attempt->limit));
     const auto ended = now_ns();
-    LockGuard<Mutex> guard(mend_lock_);
+    LockGuard<Mutex> guard(reconnect_lock_);
     if (status) {
-      mend_.mended(*turn);
+      reconnects_.reconnected(*attempt);
       continue;
     }
     // A peer that is late is slow, and not lost before it is given up.
     if (status.error().code() == Code::kDeadlineExceeded &&
-        mend_.failed(*turn, ended, Nanos(ended - began)))
+        reconnects_.failed(*attempt, ended, Nanos(ended - began)))
       continue;
-    mend_.drop(*turn);
-    if (turn->session->alive())
-      turn->session->peer_lost(fail(Code::kUnavailable, "lane {} to peer {} cannot be mended: {}",
-                                    turn->lane, turn->session->identity().endpoint,
-                                    status.error().message())
-                                   .value());
+    reconnects_.drop(*attempt);
+    if (attempt->session->alive())
+      attempt->session->peer_lost(
+          fail(Code::kUnavailable, "lane {} to peer {} cannot be connected anew: {}", attempt->lane,
+               attempt->session->identity().endpoint, status.error().message())
+              .value());
   }
 }
 

@@ -16,9 +16,9 @@
 #include "ferry/fabric/book_internal.h"
 #include "ferry/fabric/control_internal.h"
 #include "ferry/fabric/device.h"
-#include "ferry/fabric/mend_queue_internal.h"
 #include "ferry/fabric/metered_registrar_internal.h"
 #include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/reconnect_queue_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
@@ -71,7 +71,7 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Loop& next_loop() { return *loops[loop_turn_.fetch_add(1) % loops.size()]; }
   std::vector<std::byte> introduction() const;
   // Connects a broken lane anew, soon. Any thread.
-  void mend(const std::shared_ptr<Session>& session, std::uint32_t lane);
+  void reconnect(const std::shared_ptr<Session>& session, std::uint32_t lane);
   void notify_loops();
 
   Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
@@ -118,23 +118,23 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
                     std::function<void()> quiet);
   void count_revoking(RegionRecord& record, std::size_t grants) FERRY_REQUIRES(record.lock);
   void revoke_all(const std::shared_ptr<RegionRecord>& record);
-  using Mending = MendQueue<Session>;
-  std::optional<Mending::Turn> next_to_mend();  // nothing: the device ends
-  void mender();
+  using Reconnecting = ReconnectQueue<Session>;
+  std::optional<Reconnecting::Try> next_to_reconnect();  // nothing: the device ends
+  void reconnector();
 
   std::atomic<std::uint32_t> loop_turn_{0};
   std::atomic<bool> closed_{false};
-  std::atomic<std::thread::id> mender_id_{};
+  std::atomic<std::thread::id> reconnector_id_{};
   Mutex lock_;
   std::deque<std::shared_ptr<ChannelCore>> accepted_ FERRY_GUARDED_BY(lock_);
   std::atomic<std::size_t> accepted_count_{0};
   std::unordered_map<std::uint64_t, std::weak_ptr<RegionRecord>> granted_ FERRY_GUARDED_BY(lock_);
   // Connects broken lanes anew, since that blocks.
-  Mutex mend_lock_;
-  std::condition_variable_any mend_wake_;
-  Mending mend_ FERRY_GUARDED_BY(mend_lock_);
-  bool mend_stop_ FERRY_GUARDED_BY(mend_lock_) = false;
-  std::thread mender_ FERRY_GUARDED_BY(mend_lock_);
+  Mutex reconnect_lock_;
+  std::condition_variable_any reconnect_wake_;
+  Reconnecting reconnects_ FERRY_GUARDED_BY(reconnect_lock_);
+  bool reconnect_stop_ FERRY_GUARDED_BY(reconnect_lock_) = false;
+  std::thread reconnector_ FERRY_GUARDED_BY(reconnect_lock_);
 };
 
 }  // namespace ferry::fabric

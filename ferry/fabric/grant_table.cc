@@ -96,7 +96,7 @@ Status GrantTable::remove(std::uint64_t key) {
   slot.epoch.fetch_add(1, std::memory_order_seq_cst);
   slot.key.store(0, std::memory_order_seq_cst);
   // What the caller stores to the memory from now on comes after: a peer whose copy holds a byte of
-  // it finds the slot cleared when it looks again after the copy (GrantTable::stood).
+  // it finds the slot cleared when it looks again after the copy (GrantTable::is_still_valid).
   std::atomic_thread_fence(std::memory_order_seq_cst);
   free_.push_back(index);  // reused as late as possible
   count_.fetch_sub(1, kRelaxed);

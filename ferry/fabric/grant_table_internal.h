@@ -85,7 +85,7 @@ class GrantTable {
   }
   // Whether the grant has stood until now, after a copy from its memory: if so, no byte of the copy
   // was stored by the owner after it took the grant back.
-  bool stood(std::uint64_t key, std::uint32_t epoch) const {
+  bool is_still_valid(std::uint64_t key, std::uint32_t epoch) const {
     std::atomic_thread_fence(std::memory_order_acquire);  // the loads of the copy come before
     return stands(key, epoch);
   }

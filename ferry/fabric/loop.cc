@@ -216,7 +216,7 @@ bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode 
   SpinBudget budget(brief ? Nanos(0) : spin, adaptive, costly_.load(std::memory_order_relaxed));
   std::int64_t asked = 0;
   std::int64_t slept = 0;
-  for (unsigned turn = 1;; ++turn) {
+  for (unsigned burst = 1;; ++burst) {
     for (int look = 0; look < waiting::kLooksPerBurst; ++look) {
       if (!ready()) continue;
       if (adaptive) learn(slept, brief);
@@ -224,8 +224,8 @@ bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode 
     }
     int work = work_now();
     note_user();
-    if (turn % waiting::kBurstsPerClock == 0 ||
-        (brief && turn % waiting::kBurstsBeforeSleep == 0)) {
+    if (burst % waiting::kBurstsPerClock == 0 ||
+        (brief && burst % waiting::kBurstsBeforeSleep == 0)) {
       if (ready()) continue;
       auto now = now_ns();
       if (now >= deadline.ns()) return false;
@@ -239,7 +239,7 @@ bool Loop::wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode 
       }
     }
     if (work != 0) continue;
-    if (brief ? turn % waiting::kBurstsBeforeSleep != 0 : budget.spin_again()) continue;
+    if (brief ? burst % waiting::kBurstsBeforeSleep != 0 : budget.spin_again()) continue;
     if (mode == WaitMode::kSpin) {
       budget.restart();
       continue;

@@ -101,12 +101,13 @@ class Loop {
 
   // For a thread that sleeps in an event loop of its own, with descriptor() in its set. arm() says
   // that it is about to, makes a burst of progress, and is false if that found work: then nothing
-  // is armed. Until disarm() peers ring as for any sleeper, and the poller stays away. take_in() is
-  // for when the descriptor was readable: makes progress, and it is not until something comes.
+  // is armed. Until disarm() peers ring as for any sleeper, and the poller stays away.
+  // handle_ready() is for when the descriptor was readable: makes progress, and it is not until
+  // something comes.
   int descriptor() const { return epoll_.get(); }
   bool arm();
   void disarm();
-  void take_in() { wait_for_events(Nanos(0), true); }
+  void handle_ready() { wait_for_events(Nanos(0), true); }
 
   // A user thread has just tried to make progress here: the poller stays away for a while.
   void note_user() {
@@ -120,12 +121,12 @@ class Loop {
     return bell_.load(std::memory_order_relaxed)->any_sleepers.load(std::memory_order_relaxed) != 0;
   }
 
-  // Whether waiters ask the watched fds at every turn, for sources with too many of them to try.
-  // With the token.
+  // Whether waiters ask the watched fds at every iteration, for sources with too many of them to
+  // try. With the token.
   void ask_always_on_loop(bool on) { ask_always_.store(on, std::memory_order_relaxed); }
-  // Whether a turn of a waiter is a system call, so that it is not to spin for long where others
-  // need the core. With the token.
-  void costly_turns_on_loop(bool on) { costly_.store(on, std::memory_order_relaxed); }
+  // Whether an iteration of a waiter is a system call, so that it is not to spin for long where
+  // others need the core. With the token.
+  void costly_iterations_on_loop(bool on) { costly_.store(on, std::memory_order_relaxed); }
 
   // Wakes sleepers so that they look again: for whoever changed what they wait for elsewhere.
   void notify();

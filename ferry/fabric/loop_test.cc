@@ -172,7 +172,7 @@ TEST_F(LoopTest, AnEventIsNotTakenForOneOfANewDescriptorWithTheSameNumber) {
   loop_->with_token([&] { replacer = std::make_unique<Replacer>(*loop_); });
   loop_->add(replacer.get());
   auto limit = Deadline::after(kLong);
-  while (!replacer->replaced_ && !limit.expired()) loop_->take_in();
+  while (!replacer->replaced_ && !limit.expired()) loop_->handle_ready();
   EXPECT_TRUE(replacer->replaced_);
   loop_->with_token([] {});
   EXPECT_FALSE(replacer->stale_);
@@ -243,7 +243,7 @@ TEST_F(LoopTest, RemoteWriterWakesAGuestThroughTheDescriptor) {
       epoll_event event{};
       int count = flag.load() < i ? ::epoll_wait(outer.get(), &event, 1, 10'000) : 0;
       loop_->disarm();
-      if (count > 0) loop_->take_in();
+      if (count > 0) loop_->handle_ready();
       ASSERT_TRUE(count > 0 || flag.load() >= i) << "a wake was lost";
     }
     answer.store(i);

@@ -233,7 +233,7 @@ Status Session::handle_on_loop(const bootstrap::Frame& frame) {
       return {};
     case FrameType::kLaneReady:
     case FrameType::kCloseLane:
-    case FrameType::kMendLane:
+    case FrameType::kReconnectLane:
       return handle_lane_on_loop(frame);
     case FrameType::kCall:
       serve_on_loop(frame, true);
@@ -298,8 +298,8 @@ Status Session::handle_lane_on_loop(const bootstrap::Frame& frame) {
         core->fail(
             fail(Code::kUnavailable, "peer {} closed the channel", identity().endpoint).value());
       return {};
-    case FrameType::kMendLane:
-      if (core != nullptr && connector_) device_.mend(shared_from_this(), number);
+    case FrameType::kReconnectLane:
+      if (core != nullptr && connector_) device_.reconnect(shared_from_this(), number);
       return {};
     default:
       break;

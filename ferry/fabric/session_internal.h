@@ -34,15 +34,15 @@ PeerIdentity identity_of_this_process(std::string endpoint);
 enum class FrameType : std::uint16_t {
   kPing = 1,
   kPong = 2,
-  kOpenLane = 3,   // lane, provider, payload -> answer
-  kLaneReady = 4,  // lane
-  kCloseLane = 5,  // lane
-  kMendLane = 6,   // lane: the acceptor's end is broken
-  kCall = 7,       // provider, payload -> answer
-  kTell = 8,       // provider, payload
-  kLookUp = 9,     // milliseconds to wait, name -> remote region
-  kAnswer = 10,    // code, text or payload
-  kBye = 11,       // nothing: the sender leaves; or milliseconds of silence: it gives us up
+  kOpenLane = 3,       // lane, provider, payload -> answer
+  kLaneReady = 4,      // lane
+  kCloseLane = 5,      // lane
+  kReconnectLane = 6,  // lane: the acceptor's end is broken
+  kCall = 7,           // provider, payload -> answer
+  kTell = 8,           // provider, payload
+  kLookUp = 9,         // milliseconds to wait, name -> remote region
+  kAnswer = 10,        // code, text or payload
+  kBye = 11,           // nothing: the sender leaves; or milliseconds of silence: it gives us up
 };
 
 // One authenticated peer and the control connection to it. Thread-safe; *_on_loop methods belong to
@@ -83,8 +83,8 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   // The lanes of this session. open_lane() is the connector's, blocking.
   Result<std::shared_ptr<ChannelCore>> open_lane(std::uint32_t lane, Provider& provider,
                                                  const std::string& why, Deadline deadline);
-  Status mend_lane(std::uint32_t lane, Deadline deadline);
-  std::uint32_t next_lane(std::uint32_t count) { return lane_turn_.fetch_add(1) % count; }
+  Status reconnect_lane(std::uint32_t lane, Deadline deadline);
+  std::uint32_t next_lane(std::uint32_t count) { return next_lane_.fetch_add(1) % count; }
   void drop_lane(std::uint32_t lane);
 
   void start();  // begins to read; after it is known to the control loop
@@ -136,7 +136,7 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   const Introduction introduction_;
   std::atomic<bool> alive_{true};
   std::atomic<std::uint64_t> next_id_{1};
-  std::atomic<std::uint32_t> lane_turn_{0};
+  std::atomic<std::uint32_t> next_lane_{0};
   bootstrap::FrameReader reader_;
   PeerWatch watch_;                       // on the loop
   int unread_ = 0;                        // on the loop: bytes at the last look, if none was read

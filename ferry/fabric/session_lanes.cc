@@ -57,7 +57,7 @@ Result<std::shared_ptr<ChannelCore>> Session::open_lane(std::uint32_t lane, Prov
   return core;
 }
 
-Status Session::mend_lane(std::uint32_t lane, Deadline deadline) {
+Status Session::reconnect_lane(std::uint32_t lane, Deadline deadline) {
   // Another thread may open a lane to a peer that does not answer: lanes to others do not wait for
   // it.
   const std::unique_lock opening(opening_, std::try_to_lock);
@@ -77,7 +77,7 @@ Status Session::mend_lane(std::uint32_t lane, Deadline deadline) {
 // Whoever says so may hold the token of the lane's loop, and a channel that ends needs it: if its
 // last user goes while it is looked for here, it must not end on that thread.
 void Session::lane_broken(Lane& lane, Error cause) {
-  device_.control->see_to({shared_from_this(), std::move(cause), &lane});
+  device_.control->report({shared_from_this(), std::move(cause), &lane});
 }
 
 void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
@@ -92,9 +92,9 @@ void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
     logger().info("lane {} to {} is connected anew: {}", number, identity().endpoint,
                   cause.to_string());
     if (connector_) {
-      device_.mend(shared_from_this(), number);
+      device_.reconnect(shared_from_this(), number);
     } else {
-      send_lane(FrameType::kMendLane, number);
+      send_lane(FrameType::kReconnectLane, number);
     }
   }
 }
@@ -112,7 +112,7 @@ void Session::drop_lane(std::uint32_t lane) {
   send_lane(FrameType::kCloseLane, lane);
   if (!last || !connector_) return;
   send(FrameType::kBye, 0, {});
-  device_.control->see_to(
+  device_.control->report(
       {shared_from_this(),
        fail(Code::kCancelled, "the last channel of the session was closed").value()});
 }

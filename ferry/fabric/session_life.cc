@@ -164,7 +164,7 @@ Error Session::last_words_on_loop(const Error& cause) {
 }
 
 void Session::peer_lost(Error cause) {
-  device_.control->see_to({shared_from_this(), std::move(cause)});
+  device_.control->report({shared_from_this(), std::move(cause)});
 }
 
 void Session::end_on_loop(const Error& cause) {

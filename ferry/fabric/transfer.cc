@@ -26,7 +26,7 @@ bool Transfer::poll_pending() {
     op_->loop_->try_progress();
   }
   if (op_->state() == OpState::kPending) return false;
-  settle();
+  take_outcome();
   return true;
 }
 
@@ -38,7 +38,7 @@ Status Transfer::wait_pending(WaitMode mode) {
     auto grace = Deadline::at_ns(std::min(op->deadline().ns(), INT64_MAX - kGrace) + kGrace);
     op->loop_->wait_until([op] { return op->state() != OpState::kPending; }, grace, mode);
     FERRY_ASSERT(op->state() != OpState::kPending, "a provider left an operation without an end");
-    settle();
+    take_outcome();
   }
   if (error_ != nullptr) return tl::unexpected<Error>(*error_);
   return {};
@@ -48,7 +48,7 @@ void Transfer::cancel() {
   if (op_ != nullptr) op_->cancel_.store(true, std::memory_order_relaxed);
 }
 
-void Transfer::settle() {
+void Transfer::take_outcome() {
   value_ = op_->value_;
   error_ = op_->error_;
   std::exchange(op_, nullptr)->release();

@@ -62,7 +62,7 @@ class [[nodiscard]] Transfer {
   bool pending() const;
   bool poll_pending();
   Status wait_pending(WaitMode mode);
-  void settle();  // copies the outcome out of the ended operation and gives it back
+  void take_outcome();  // copies the outcome out of the ended operation and gives it back
   void drop();
   Operation* op_ = nullptr;
   std::uint64_t value_ = 0;

@@ -53,15 +53,16 @@ InFlight::Running InFlight::Running::now(Memory memory) {
   Room& all = room();
   LockGuard<SpinLock> guard(all.lock);
   for (const auto& seat : all.seats) {
-    auto turn = seat.turn.load(std::memory_order_acquire);
-    if ((turn & static_cast<std::uint64_t>(memory)) != 0) running.seen_.push_back({&seat, turn});
+    auto sequence = seat.sequence.load(std::memory_order_acquire);
+    if ((sequence & static_cast<std::uint64_t>(memory)) != 0)
+      running.seen_.push_back({&seat, sequence});
   }
   return running;
 }
 
 bool InFlight::Running::ended() {
   std::erase_if(seen_, [](const Seen& seen) {
-    return seen.seat->turn.load(std::memory_order_acquire) != seen.turn;
+    return seen.seat->sequence.load(std::memory_order_acquire) != seen.sequence;
   });
   return seen_.empty();
 }

@@ -13,8 +13,8 @@ namespace ferry::fabric::shm {
 // at the grant table to its last store with plain stores to a seat of its own; whoever has to know
 // that a revoked grant is out of use pays instead, with a membarrier.
 //
-//   toucher: turn = busy; light_fence; grant stands? then copy; turn = idle
-//   revoker: the grant is gone from the table; heavy_fence; wait until busy turns have changed
+//   toucher: sequence = busy; light_fence; grant stands? then copy; sequence = idle
+//   revoker: the grant is gone from the table; heavy_fence; wait until busy sequences have changed
 class InFlight {
  public:
   // Whose granted memory a section touches. A revoker waits for the sections of one kind only: a
@@ -23,7 +23,7 @@ class InFlight {
   enum class Memory : std::uint8_t { kPeers = 1, kOwn = 2, kBoth = 3 };
 
   struct alignas(64) Seat {
-    std::atomic<std::uint64_t> turn{0};  // lowest two bits: Memory while in a section, else 0
+    std::atomic<std::uint64_t> sequence{0};  // lowest two bits: Memory while in a section, else 0
     std::atomic<bool> taken{false};
   };
 
@@ -32,13 +32,14 @@ class InFlight {
   class Section {
    public:
     explicit Section(Memory memory) : seat_(mine()) {
-      auto turn = seat_.turn.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(memory);
-      seat_.turn.store(turn, std::memory_order_relaxed);
+      auto sequence =
+          seat_.sequence.load(std::memory_order_relaxed) + static_cast<std::uint64_t>(memory);
+      seat_.sequence.store(sequence, std::memory_order_relaxed);
       light_fence();
     }
     ~Section() {
-      auto turn = seat_.turn.load(std::memory_order_relaxed) | kBusy;
-      seat_.turn.store(turn + 1, std::memory_order_release);
+      auto sequence = seat_.sequence.load(std::memory_order_relaxed) | kBusy;
+      seat_.sequence.store(sequence + 1, std::memory_order_release);
     }
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
@@ -57,7 +58,7 @@ class InFlight {
    private:
     struct Seen {
       const Seat* seat;
-      std::uint64_t turn;
+      std::uint64_t sequence;
     };
     std::vector<Seen> seen_;
   };

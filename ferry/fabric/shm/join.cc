@@ -86,8 +86,10 @@ Result<ShmProvider::Greeted> ShmProvider::greet_peer(const Offer& offer, const H
     greeted.socket = FERRY_TRY(connect_local(offer.socket_name, deadline));
     FERRY_TRY(check_peer(greeted.socket.get(), offer_.uid, pid));
     auto sent = send_packet(greeted.socket.get(), encode(hello), fds);
-    Result<Received> got = fail(Code::kUnavailable, "the peer's local socket is full");
-    if (sent && *sent) got = await_packet(greeted.socket.get(), deadline);
+    auto got = [&]() -> Result<Received> {
+      if (sent && *sent) return await_packet(greeted.socket.get(), deadline);
+      return fail(Code::kUnavailable, "the peer's local socket is full");
+    }();
     if (got) {
       greeted.answer = *std::move(got);
       return greeted;

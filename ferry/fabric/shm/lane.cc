@@ -110,7 +110,7 @@ ShmLane::Attempt ShmLane::try_read(const Request& request) {
   stall_for_tests(StallPoint::kReadMapped);
   copy_out(request, from);
   // An owner that could not wait for this section may use the memory by now.
-  return peer_->stood(request.remote) ? Attempt::kDone : Attempt::kRefused;
+  return peer_->is_still_valid(request.remote) ? Attempt::kDone : Attempt::kRefused;
 }
 
 Transfer ShmLane::post_read(Request& request) {
@@ -165,7 +165,7 @@ Transfer ShmLane::post_stream(Request& request) {
   if (!put) {
     broken(put.error());
   } else if (*put > 0) {
-    peer_->knock(wires_->peer_loop, wires_->peer_index);
+    peer_->ring_doorbell(wires_->peer_loop, wires_->peer_index);
   }
   return Transfer::pending(op);
 }
@@ -219,7 +219,7 @@ int ShmLane::progress_on_loop() {
       broken(sent.error());
       return 0;
     }
-    if (*sent > 0) peer_->knock(wires_->peer_loop, wires_->peer_index);
+    if (*sent > 0) peer_->ring_doorbell(wires_->peer_loop, wires_->peer_index);
     work += *sent;
   }
   if (wires_->messages_wait.load(std::memory_order_relaxed)) work += put_waiting_messages();

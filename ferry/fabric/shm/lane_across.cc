@@ -17,13 +17,13 @@ constexpr std::uint64_t kPiece = 4 * 1024 * 1024;
 }  // namespace
 
 Transfer ShmLane::post_own_read(Request& request) {
-  auto& ways = wires_->sender.ways();
-  if (ways.choose(request.length) == Ways::Way::kRing) return post_stream(request);
+  auto& methods = wires_->sender.methods();
+  if (methods.choose(request.length) == CopyMethods::Method::kRing) return post_stream(request);
   auto began = now_ns();
   auto copied = read_by_kernel(request);
   if (!copied) return Transfer::failed(copied.error());
   if (!*copied) return post_stream(request);
-  ways.took(Ways::Way::kKernel, request.length, now_ns() - began);
+  methods.took(CopyMethods::Method::kKernel, request.length, now_ns() - began);
   return Transfer::done();
 }
 
@@ -42,10 +42,10 @@ Result<bool> ShmLane::read_by_kernel(const Request& request) {
     stall_for_tests(StallPoint::kReadByKernel);
     auto copied = copy_from_process(peer_->pid(), peer_->mark(), {request.local + done, piece},
                                     grant.address + offset);
-    if (!peer_->stood(request.remote))
+    if (!peer_->is_still_valid(request.remote))
       return tl::unexpected<Error>(peer_->why_not(request.remote, offset, piece, Rights::kRead));
     if (copied == 0) {
-      wires_->sender.ways().refuse_kernel();
+      wires_->sender.methods().refuse_kernel();
       return false;
     }
     done += copied;

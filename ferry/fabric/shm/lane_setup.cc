@@ -9,7 +9,7 @@ std::span<std::byte> part(const Mapping& segment, std::size_t at, std::size_t le
 }
 
 OneWay& way_of(const Mapping& segment, int way) {
-  return reinterpret_cast<LaneWords*>(segment.data())->ways[way];
+  return reinterpret_cast<LaneWords*>(segment.data())->methods[way];
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ Status ShmLane::start(std::shared_ptr<const Mapping> segment, std::uint32_t peer
                                    stream_out, replies_in, stream_in, replies_out,
                                    *shared_->context->grants, peer_->number());
   up_.store(true, std::memory_order_release);
-  source_.activate(index_);  // the peer may have knocked before we listened
+  source_.activate(index_);  // the peer may have rung before we listened
   return {};
 }
 

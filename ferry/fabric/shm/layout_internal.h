@@ -49,7 +49,7 @@ struct LaneWords {
   static constexpr std::uint32_t kVersion = 1;
   std::uint32_t magic;
   std::uint32_t version;
-  alignas(512) OneWay ways[2];
+  alignas(512) OneWay methods[2];
 };
 static_assert(sizeof(LaneWords) == 1536);
 

@@ -78,7 +78,9 @@ class Peer : public std::enable_shared_from_this<Peer> {
                 Rights need) const;
   bool stands(const RemoteRegion& remote) const { return table_->stands(remote.key, remote.epoch); }
   // After a copy from its memory: whether the grant has stood until now, and the copy is good.
-  bool stood(const RemoteRegion& remote) const { return table_->stood(remote.key, remote.epoch); }
+  bool is_still_valid(const RemoteRegion& remote) const {
+    return table_->is_still_valid(remote.key, remote.epoch);
+  }
 
   // The peer's block for reading only, for helping with its copies; empty if unknown. Valid within
   // the InFlight::Section that it is called in.
@@ -106,7 +108,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
     if (bells_[loop].any_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
   }
   // Makes the peer's loop look at its lane of this index.
-  void knock(std::uint32_t loop, std::uint32_t index) const {
+  void ring_doorbell(std::uint32_t loop, std::uint32_t index) const {
     set_bit(loop, index);
     if (bells_[loop].any_sleepers.load(std::memory_order_relaxed) != 0) ring(loop);
   }
@@ -143,7 +145,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   void lost(Error cause);
 
  private:
-  // Two ways, so that a payload and its flag always fit at once.
+  // Two methods, so that a payload and its flag always fit at once.
   static constexpr std::size_t kSets = 128;
   struct alignas(64) Entry {
     std::atomic<std::uint64_t> key{0};

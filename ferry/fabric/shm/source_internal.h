@@ -27,7 +27,7 @@ class ShmSource final : public Loop::Source {
   std::uint32_t add(ShmLane* lane);
   void remove(ShmLane* lane);
 
-  // The lane of this index has work that nobody may knock for. Any thread.
+  // The lane of this index has work that nobody may ring the doorbell for. Any thread.
   void activate(std::uint32_t index) {
     // What there is to do was stored before. The loop clears the bit and looks once more.
     std::atomic_thread_fence(std::memory_order_seq_cst);

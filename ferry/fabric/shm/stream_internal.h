@@ -12,7 +12,7 @@
 #include "ferry/base/spin.h"
 #include "ferry/fabric/grant_table_internal.h"
 #include "ferry/fabric/operation_internal.h"
-#include "ferry/fabric/shm/ways_internal.h"
+#include "ferry/fabric/shm/copy_methods_internal.h"
 #include "ferry/memory/ring.h"
 
 // Operations on a peer's own memory, which cannot be mapped: requests and their bytes go through a
@@ -90,7 +90,7 @@ class StreamSender {
     return issued_.load(std::memory_order_relaxed) != served_.load(std::memory_order_relaxed);
   }
   // How long requests took, and what is faster.
-  Ways& ways() { return ways_; }
+  CopyMethods& methods() { return methods_; }
   // The number of the last request taken on.
   std::uint64_t issued() const { return issued_.load(std::memory_order_acquire); }
 
@@ -134,7 +134,7 @@ class StreamSender {
   std::uint64_t taken_ FERRY_GUARDED_BY(token_) = 0;  // the last request that came to to_send_
   std::atomic<std::uint64_t> served_{0};  // the last that the peer has ended, as far as we saw
   std::atomic<std::uint64_t> issued_{0};
-  Ways ways_;
+  CopyMethods methods_;
 
   SpinLock lock_;
   bool closed_ FERRY_GUARDED_BY(lock_) = false;

@@ -59,7 +59,7 @@ bool StreamSender::add(Operation* op, const Request& request) {
   mine.offset = request.offset;
   mine.operand = request.operand;
   mine.compare = request.compare;
-  mine.began = request.verb == Verb::kRead && request.length >= Ways::kLeast ? now_ns() : 0;
+  mine.began = request.verb == Verb::kRead && request.length >= CopyMethods::kLeast ? now_ns() : 0;
   mine.flagged = request.flag != nullptr;
   if (mine.flagged) mine.flag = *request.flag;
   LockGuard<SpinLock> guard(lock_);
@@ -220,7 +220,8 @@ Status StreamSender::end_served(std::uint64_t done, Ended& ended) {
     const Scratch& mine = op->scratch<Scratch>();
     bool whole = op->verb() != Verb::kRead || mine.moved == mine.length;
     if (whole) {
-      if (mine.began != 0) ways_.took(Ways::Way::kRing, mine.length, now_ns() - mine.began);
+      if (mine.began != 0)
+        methods_.took(CopyMethods::Method::kRing, mine.length, now_ns() - mine.began);
       ended.well.push(op);
       continue;
     }

@@ -78,8 +78,8 @@ TcpLane::TcpLane(SocketSource& source, ProviderContext& context, std::shared_ptr
       peer_(std::move(peer)),
       number_(number),
       sender_(*context.grants, window_, inbox_),
-      protocol_(*context.grants, peer_->number(), sender_, window_, inbox_, source.pending()),
-      receiver_(protocol_, source.dump()) {}
+      frames_(*context.grants, peer_->number(), sender_, window_, inbox_, source.pending()),
+      receiver_(frames_, source.dump()) {}
 
 TcpLane::~TcpLane() = default;
 
@@ -117,7 +117,7 @@ Transfer TcpLane::post(Request& request) {
   source_.pending().fetch_add(1, std::memory_order_relaxed);
   bool late = request.verb == Verb::kWrite && request.pace == Pace::kLate;
   if (!sender_.queue(op, late)) {
-    protocol_.finish(op, tl::unexpected<Error>(cause()));
+    frames_.finish(op, tl::unexpected<Error>(cause()));
     return Transfer::pending(op);
   }
   if (late && may_leave_late()) return Transfer::pending(op);
@@ -186,12 +186,12 @@ void TcpLane::shut_on_loop(const Error& cause, bool goodbye, Chain first) {
     socket_.reset();
   }
   while (Operation* op = first.pop())
-    protocol_.finish(op, op->cancel_asked()
-                             ? Status(fail(Code::kCancelled, "the operation was cancelled"))
-                             : Status(fail(Code::kDeadlineExceeded,
-                                           "lane {} to {} did not carry the bytes in time", number_,
-                                           peer_->identity().endpoint)));
-  while (Operation* op = ended.pop()) protocol_.finish(op, tl::unexpected<Error>(cause));
+    frames_.finish(op, op->cancel_asked()
+                           ? Status(fail(Code::kCancelled, "the operation was cancelled"))
+                           : Status(fail(Code::kDeadlineExceeded,
+                                         "lane {} to {} did not carry the bytes in time", number_,
+                                         peer_->identity().endpoint)));
+  while (Operation* op = ended.pop()) frames_.finish(op, tl::unexpected<Error>(cause));
 }
 
 void TcpLane::break_on_loop(const Error& cause) {
@@ -244,13 +244,13 @@ int TcpLane::progress_on_loop(bool try_socket) {
   }
   // Acknowledgements ride on what the user sends next; if nothing comes, they go alone: soon if
   // somebody waits for them, else late.
-  bool urgent = protocol_.take_urgent();
+  bool urgent = frames_.take_urgent();
   if (sender_.debt() == 0 && sender_.late() == 0) {
     looks_ = 0;
     return work;
   }
   looks_ += work == 0 ? 1 : waiting::kLateLooksFruitful;
-  if (urgent || looks_ >= waiting::kLateLooks || (work == 0 && protocol_.is_waited_for())) {
+  if (urgent || looks_ >= waiting::kLateLooks || (work == 0 && frames_.is_waited_for())) {
     looks_ = 0;
     sender_.pay_debt();
   }
@@ -294,7 +294,7 @@ int TcpLane::receive_on_loop() {
     }
     if (wake_at_ > 1 && receiver_.remaining() < static_cast<std::uint64_t>(wake_at_))
       wake_at_on_loop(receiver_.remaining());
-    if (protocol_.said_goodbye()) {
+    if (frames_.said_goodbye()) {
       shut_on_loop(goodbye_error(), false);
       return 1;
     }
@@ -307,7 +307,7 @@ int TcpLane::receive_on_loop() {
 
 Error TcpLane::goodbye_error() const {
   const auto& name = peer_->identity().endpoint;
-  if (const auto silence = protocol_.gave_up_after(); silence != Nanos(0))
+  if (const auto silence = frames_.gave_up_after(); silence != Nanos(0))
     return given_up_by(name, silence);
   return fail(Code::kUnavailable, "{} closed the channel", name).value();
 }
@@ -327,7 +327,7 @@ void TcpLane::tick_on_loop(std::int64_t now) {
     return;
   }
   while (Operation* op = over.pop())
-    protocol_.finish(
+    frames_.finish(
         op, op->cancel_asked()
                 ? Status(fail(Code::kCancelled, "the operation was cancelled"))
                 : Status(fail(Code::kDeadlineExceeded, "{} did not answer on lane {} in time",

@@ -9,7 +9,7 @@
 
 #include "ferry/base/fd.h"
 #include "ferry/fabric/provider_internal.h"
-#include "ferry/fabric/tcp/protocol_internal.h"
+#include "ferry/fabric/tcp/frame_handler_internal.h"
 #include "ferry/fabric/tcp/receiver_internal.h"
 #include "ferry/fabric/tcp/sender_internal.h"
 
@@ -70,7 +70,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   Window window_;
   Inbox inbox_;
   Sender sender_;
-  Protocol protocol_;
+  FrameHandler frames_;
   Receiver receiver_;
   std::atomic<bool> up_{false};
   SpinLock cause_lock_;

@@ -27,7 +27,7 @@ Sender::~Sender() = default;
 bool Sender::queue(Operation* op, bool late) {
   LockGuard<SpinLock> guard(lock_);
   if (closed_) return false;
-  op->scratch<Job>().turn = ++turns_;
+  op->scratch<Job>().queue_number = ++last_queued_;
   requests_.push(op);
   if (late) late_.store(late_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   backlog_.fetch_add(1, std::memory_order_relaxed);
@@ -178,7 +178,7 @@ Operation* Sender::next_request() {
   if (Operation* held = held_.head; held != nullptr && has_credit(held)) {
     // What was posted before it and has gone ahead so far goes ahead to the end.
     Operation* other = requests_.head;
-    if (other == nullptr || held->scratch<Job>().turn < other->scratch<Job>().turn)
+    if (other == nullptr || held->scratch<Job>().queue_number < other->scratch<Job>().queue_number)
       return held_.pop();
   }
   while (Operation* op = requests_.pop()) {

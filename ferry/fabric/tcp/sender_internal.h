@@ -166,7 +166,7 @@ class Sender {
   // A message for which the peer has no room, and the messages and flagged writes behind it, which
   // it must not be overtaken by. All else goes on.
   Chain held_ FERRY_GUARDED_BY(lock_);
-  std::uint64_t turns_ FERRY_GUARDED_BY(lock_) = 0;
+  std::uint64_t last_queued_ FERRY_GUARDED_BY(lock_) = 0;
   std::unique_ptr<Answer[]> answers_ FERRY_GUARDED_BY(lock_);
   std::uint32_t answers_head_ FERRY_GUARDED_BY(lock_) = 0;
   std::uint32_t answers_tail_ FERRY_GUARDED_BY(lock_) = 0;

@@ -33,7 +33,7 @@ void SocketSource::remove(TcpLane& lane) {
 }
 
 void SocketSource::tell_loop() {
-  loop_.costly_turns_on_loop(!lanes_.empty());
+  loop_.costly_iterations_on_loop(!lanes_.empty());
   loop_.ask_always_on_loop(lanes_.size() > waiting::kLanesTried);
 }
 
@@ -121,9 +121,9 @@ int SocketSource::progress_on_loop() {
 
 int SocketSource::try_a_cold_one() {
   if (hot_.size() == lanes_.size() || lanes_.empty()) return 0;
-  auto found = lanes_.lower_bound(cold_turn_);
+  auto found = lanes_.lower_bound(next_cold_);
   if (found == lanes_.end()) found = lanes_.begin();
-  cold_turn_ = found->first + 1;
+  next_cold_ = found->first + 1;
   if (found->second->hot_) return 0;
   auto lane = found->second;
   int done = lane->progress_on_loop(true);

@@ -20,7 +20,8 @@ namespace ferry::fabric::tcp {
 // Every socket is watched by the loop's epoll, edge-triggered, so that a sleeping loop costs
 // nothing per idle lane. A spinning one that has few lanes does not ask epoll: it tries the hot
 // ones, those with recent traffic, directly, and the others one at a time now and then. With many
-// lanes it asks epoll at every turn, and with many hot ones it tries none that epoll did not name.
+// lanes it asks epoll at every iteration, and with many hot ones it tries none that epoll did not
+// name.
 class SocketSource final : public Loop::Source {
  public:
   explicit SocketSource(Loop& loop) : loop_(loop) { loop_.add(this); }
@@ -59,7 +60,7 @@ class SocketSource final : public Loop::Source {
   std::map<std::uint64_t, std::shared_ptr<TcpLane>> lanes_;  // by cookie
   std::vector<TcpLane*> hot_;
   std::uint64_t next_cookie_ = 1;
-  std::uint64_t cold_turn_ = 0;
+  std::uint64_t next_cold_ = 0;
   unsigned idle_ = 0;
   std::atomic<TcpLane*> called_{nullptr};
   std::atomic<std::int64_t> pending_{0};

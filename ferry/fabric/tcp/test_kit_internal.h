@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "ferry/fabric/tcp/protocol_internal.h"
+#include "ferry/fabric/tcp/frame_handler_internal.h"
 #include "ferry/fabric/tcp/receiver_internal.h"
 
 namespace ferry::fabric::tcp {
@@ -39,7 +39,7 @@ struct End {
   Window window;
   Inbox inbox;
   Sender sender;
-  Protocol protocol;
+  FrameHandler protocol;
   Receiver receiver;
 };
 

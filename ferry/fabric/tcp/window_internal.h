@@ -15,7 +15,7 @@ namespace ferry::fabric::tcp {
 struct Job {
   Header header;
   std::byte* local;
-  std::uint64_t turn;  // when it was queued, among those of its lane
+  std::uint64_t queue_number;  // when it was queued, among those of its lane
 };
 
 // Our requests that the peer knows of, by id. The one who sends inserts; the token's holder, who

@@ -6,11 +6,11 @@
 
 namespace ferry::fabric::verbs {
 
-Result<std::unique_ptr<Events>> Events::open(Shared& shared, Loop& loop, Doom doom) {
+Result<std::unique_ptr<Events>> Events::open(Shared& shared, Loop& loop, Fail fail) {
   int fd = shared.adapter->context->async_fd;
   if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) != 0)
     return fail_errno(errno, "making the events of {} non-blocking", shared.adapter->name);
-  std::unique_ptr<Events> events(new Events(shared, loop, std::move(doom)));
+  std::unique_ptr<Events> events(new Events(shared, loop, std::move(fail)));
   loop.add(events.get());
   FERRY_TRY(loop.watch(fd, EPOLLIN, events.get(), 0));
   return events;
@@ -40,7 +40,7 @@ void Events::handle(const ibv_async_event& event) {
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
-      return doom_(event.element.qp->qp_num, cause());
+      return failure_(event.element.qp->qp_num, cause());
     case IBV_EVENT_PORT_ERR:
       if (event.element.port_num != shared_.adapter->port) return;
       logger().warn("verbs: port {} of {} went down", event.element.port_num, name);
@@ -53,7 +53,7 @@ void Events::handle(const ibv_async_event& event) {
     case IBV_EVENT_SRQ_ERR:
       dead_.store(true);
       logger().error("verbs: {}", cause().to_string());
-      return doom_(std::nullopt, cause());
+      return failure_(std::nullopt, cause());
     default:
       logger().debug("verbs: {}", cause().to_string());
   }
@@ -70,7 +70,7 @@ void Events::tick_on_loop(std::int64_t now) {
   // A link that comes back at once costs nothing: the device sends again by itself.
   auto since = down_since_.load();
   if (since != 0 && now - since > shared_.patient(std::chrono::seconds(1)).count())
-    doom_(std::nullopt, port_error());
+    failure_(std::nullopt, port_error());
 }
 
 Status Events::health() const {

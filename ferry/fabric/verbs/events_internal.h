@@ -13,9 +13,9 @@ namespace ferry::fabric::verbs {
 class Events final : public Loop::Source {
  public:
   // Takes lanes down: the one with this queue pair number, or all when none is given.
-  using Doom = std::function<void(std::optional<std::uint32_t> qpn, const Error& cause)>;
+  using Fail = std::function<void(std::optional<std::uint32_t> qpn, const Error& cause)>;
 
-  static Result<std::unique_ptr<Events>> open(Shared& shared, Loop& loop, Doom doom);
+  static Result<std::unique_ptr<Events>> open(Shared& shared, Loop& loop, Fail fail);
   ~Events() override;
 
   int progress_on_loop() override { return 0; }
@@ -26,14 +26,14 @@ class Events final : public Loop::Source {
   Status health() const;
 
  private:
-  Events(Shared& shared, Loop& loop, Doom doom)
-      : shared_(shared), loop_(loop), doom_(std::move(doom)) {}
+  Events(Shared& shared, Loop& loop, Fail fail)
+      : shared_(shared), loop_(loop), failure_(std::move(fail)) {}
   void handle(const ibv_async_event& event);
   Error port_error() const;
 
   Shared& shared_;
   Loop& loop_;
-  Doom doom_;
+  Fail failure_;
   std::atomic<std::int64_t> down_since_{0};  // the port; 0: it is up
   std::atomic<bool> dead_{false};            // the device
 };

@@ -212,8 +212,8 @@ void Exposures::tick(std::int64_t now) {
           if (auto lane = exposure->lane.lock()) late.push_back(std::move(lane));
   }
   for (auto& lane : late)
-    lane->doom(Error(Code::kAborted, "the peer did not let go of a revoked grant in time", 0,
-                     __FILE__, __LINE__));
+    lane->fail_soon(Error(Code::kAborted, "the peer did not let go of a revoked grant in time", 0,
+                          __FILE__, __LINE__));
 }
 
 }  // namespace ferry::fabric::verbs

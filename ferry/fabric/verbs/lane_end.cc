@@ -132,21 +132,21 @@ void VerbsLane::pump_on_loop() {
   end_all(failures);
 }
 
-void VerbsLane::doom(Error cause) {
+void VerbsLane::fail_soon(Error cause) {
   {
-    LockGuard<SpinLock> guard(doom_lock_);
-    if (doom_ != nullptr) return;
-    doom_ = std::make_shared<const Error>(std::move(cause));
+    LockGuard<SpinLock> guard(failure_lock_);
+    if (failure_ != nullptr) return;
+    failure_ = std::make_shared<const Error>(std::move(cause));
   }
-  doomed_.store(true, std::memory_order_release);
-  queue_.lane_doomed();
+  failing_.store(true, std::memory_order_release);
+  queue_.lane_failing();
 }
 
 void VerbsLane::take_down_on_loop() {
   std::shared_ptr<const Error> cause;
   {
-    LockGuard<SpinLock> guard(doom_lock_);
-    cause = doom_;
+    LockGuard<SpinLock> guard(failure_lock_);
+    cause = failure_;
   }
   take_down(*cause, Ending::kBroken);
 }

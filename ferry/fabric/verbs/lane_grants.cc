@@ -128,11 +128,12 @@ void VerbsLane::tick_on_loop(std::int64_t now) {
   });
   end_all(failures);
   if (overdue)
-    doom(Error(Code::kUnavailable,
-               fmt::format("the lane to {} is connected anew: an operation on it did not end in "
-                           "time",
-                           peer_name_),
-               0, __FILE__, __LINE__));
+    fail_soon(
+        Error(Code::kUnavailable,
+              fmt::format("the lane to {} is connected anew: an operation on it did not end in "
+                          "time",
+                          peer_name_),
+              0, __FILE__, __LINE__));
 }
 
 }  // namespace ferry::fabric::verbs

@@ -118,9 +118,9 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   void take_down_on_loop();
   bool nothing_posted() const { return ring_.empty(); }
   bool wants_pump() const { return waiting_.load(std::memory_order_seq_cst); }
-  bool doomed() const { return doomed_.load(std::memory_order_acquire); }
+  bool failing() const { return failing_.load(std::memory_order_acquire); }
   // Has the loop take the lane down for this reason. Any thread; the first reason counts.
-  void doom(Error cause);
+  void fail_soon(Error cause);
   std::uint32_t qpn() const { return qpn_; }
 
  private:
@@ -211,7 +211,7 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   Buffer* words_ = nullptr;  // where atomics return what they found, one word per slot of the ring
 
   std::atomic<State> state_{State::kNew};
-  std::atomic<bool> doomed_{false};
+  std::atomic<bool> failing_{false};
   std::atomic<bool> waiting_{false};  // something waits for room or credits
   std::atomic<bool> greeted_{false};
   std::atomic<bool> established_{false};  // the device knows it: it hears when the lane breaks
@@ -220,8 +220,8 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   Operation* culprit_ = nullptr;                // whose failure takes the lane down; loop only
   int locks_missed_ = 0;                        // loop only
 
-  SpinLock doom_lock_;
-  std::shared_ptr<const Error> doom_ FERRY_GUARDED_BY(doom_lock_);
+  SpinLock failure_lock_;
+  std::shared_ptr<const Error> failure_ FERRY_GUARDED_BY(failure_lock_);
 
   SpinLock lock_;
   std::shared_ptr<PeerSession> session_ FERRY_GUARDED_BY(lock_);  // until close

@@ -315,8 +315,8 @@ bool VerbsLane::flush(Burst& burst) {
   int error = ibv_post_send(qp_.get(), burst.requests, &bad);
   burst.count = 0;
   if (error == 0) return true;
-  doom(fail_errno(error, "posting to a queue pair of {} towards {}", adapter_.name, peer_name_)
-           .value());
+  fail_soon(fail_errno(error, "posting to a queue pair of {} towards {}", adapter_.name, peer_name_)
+                .value());
   return false;
 }
 

@@ -33,10 +33,10 @@ class VerbsProvider final : public Provider {
     int index = 0;
     for (auto& loop : *shared_.context.loops)
       queues_.push_back(FERRY_TRY(Queue::open(shared_, *loop, index++)));
-    auto doom = [this](std::optional<std::uint32_t> qpn, const Error& cause) {
-      doom_lanes(qpn, cause);
+    auto fail = [this](std::optional<std::uint32_t> qpn, const Error& cause) {
+      fail_lanes(qpn, cause);
     };
-    events_ = FERRY_TRY(Events::open(shared_, *shared_.context.loops->front(), doom));
+    events_ = FERRY_TRY(Events::open(shared_, *shared_.context.loops->front(), fail));
     return {};
   }
 
@@ -143,7 +143,7 @@ class VerbsProvider final : public Provider {
     return found == lanes_.end() ? nullptr : found->second.lock();
   }
 
-  void doom_lanes(std::optional<std::uint32_t> qpn, const Error& cause) {
+  void fail_lanes(std::optional<std::uint32_t> qpn, const Error& cause) {
     std::vector<std::shared_ptr<VerbsLane>> lanes;
     {
       LockGuard<Mutex> guard(lock_);
@@ -151,7 +151,7 @@ class VerbsProvider final : public Provider {
         if (!qpn || *qpn == number)
           if (auto alive = lane.lock()) lanes.push_back(std::move(alive));
     }
-    for (auto& lane : lanes) lane->doom(cause);
+    for (auto& lane : lanes) lane->fail_soon(cause);
   }
 
   Shared shared_;

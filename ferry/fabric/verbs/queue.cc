@@ -120,7 +120,7 @@ void Queue::top_up_receives() {
 int Queue::progress_on_loop() {
   ibv_wc completions[kBatch];
   int count = ibv_poll_cq(cq_.get(), kBatch, completions);
-  if (count <= 0) return doomed_.load(std::memory_order_acquire) ? take_doomed() : 0;
+  if (count <= 0) return failing_.load(std::memory_order_acquire) ? take_failing_down() : 0;
   for (int i = 0; i < count; ++i) {
     const auto& completion = completions[i];
     if ((completion.wr_id & kReceiveBit) != 0) {
@@ -172,11 +172,11 @@ void Queue::ready_on_loop(std::uint64_t, std::uint32_t) {
   if (events != 0) ibv_ack_cq_events(cq_.get(), events);
 }
 
-int Queue::take_doomed() {
-  doomed_.store(false, std::memory_order_relaxed);
+int Queue::take_failing_down() {
+  failing_.store(false, std::memory_order_relaxed);
   std::vector<std::shared_ptr<VerbsLane>> lanes;
   for (auto& [qpn, lane] : lanes_)
-    if (lane->doomed()) lanes.push_back(lane);
+    if (lane->failing()) lanes.push_back(lane);
   for (auto& lane : lanes) lane->take_down_on_loop();
   return static_cast<int>(lanes.size());
 }
@@ -187,7 +187,7 @@ void Queue::tick_on_loop(std::int64_t now) {
   for (auto& [qpn, lane] : lanes_) scratch_.push_back(lane);
   for (auto& lane : scratch_) lane->tick_on_loop(now);
   scratch_.clear();
-  if (doomed_.load(std::memory_order_acquire)) take_doomed();
+  if (failing_.load(std::memory_order_acquire)) take_failing_down();
 }
 
 }  // namespace ferry::fabric::verbs

@@ -46,8 +46,8 @@ class Queue final : public Loop::Source {
       loop_.notify();
   }
   // Some lane wants to be taken down by the loop.
-  void lane_doomed() {
-    doomed_.store(true, std::memory_order_release);
+  void lane_failing() {
+    failing_.store(true, std::memory_order_release);
     loop_.notify();
   }
 
@@ -62,7 +62,7 @@ class Queue final : public Loop::Source {
   Queue(Shared& shared, Loop& loop) : shared_(shared), loop_(loop) {}
   void received(const ibv_wc& completion);
   void top_up_receives();
-  int take_doomed();
+  int take_failing_down();
   bool idle() const;
   VerbsLane* lane_of(std::uint32_t qpn);
 
@@ -82,7 +82,7 @@ class Queue final : public Loop::Source {
   std::atomic<std::uint64_t> pending_{0};
   std::atomic<bool> event_wanted_{false};
   std::atomic<bool> armed_lightly_{false};
-  std::atomic<bool> doomed_{false};
+  std::atomic<bool> failing_{false};
 };
 
 }  // namespace ferry::fabric::verbs

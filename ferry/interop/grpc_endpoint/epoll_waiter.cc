@@ -33,7 +33,7 @@ int EpollWaiter::wait_for_grpc(const Call& call) {
   }
   if (count < 0) return count;
   if (doorbell_.take_out(call.events, count)) {
-    device_.device().take_in();
+    device_.device().handle_ready();
     progress();  // without asking: endpoints that wait for time to pass are not ready
   } else {
     serve();
@@ -47,7 +47,7 @@ bool EpollWaiter::on_rung() {
   if (!hooked_.load(std::memory_order_relaxed) || sleeps_unarmed()) {
     waker_.take_in_and_arm();
   } else {
-    device_.device().take_in();
+    device_.device().handle_ready();
   }
   return progress();
 }

@@ -20,7 +20,7 @@ void Waker::take_in_and_arm() {
   LockGuard<Mutex> guard(lock_);
   auto& device = device_.device();
   if (armed_.exchange(false)) device.disarm();
-  device.take_in();
+  device.handle_ready();
   while (!device.arm()) continue;
   armed_ = true;
 }

@@ -17,10 +17,10 @@ namespace ferry::fabric::tcp {
 
 // The meaning of the frames that arrive on one lane: serves the peer's requests, as a NIC would,
 // and ends ours. Knows no socket. For the token's holder only.
-class Protocol final : public FrameSink {
+class FrameHandler final : public FrameSink {
  public:
-  Protocol(const GrantTable& grants, std::uint32_t peer, Sender& sender, Window& window,
-           Inbox& inbox, std::atomic<std::int64_t>& pending)
+  FrameHandler(const GrantTable& grants, std::uint32_t peer, Sender& sender, Window& window,
+               Inbox& inbox, std::atomic<std::int64_t>& pending)
       : grants_(grants),
         peer_(peer),
         sender_(sender),

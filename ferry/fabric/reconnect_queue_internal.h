@@ -12,11 +12,11 @@
 namespace ferry::fabric {
 
 // The broken lanes that wait to be connected anew, by session. Sessions take turns, with one try
-// for one lane in each turn, so that a peer that does not answer costs the others one try at a
+// for one lane each, so that a peer that does not answer costs the others one try at a
 // time. The first try of a session is short and each one that fails doubles the time of the next.
 // The caller brings the time. Not thread-safe.
 template <class Session>
-class MendQueue {
+class ReconnectQueue {
  public:
   struct Limits {
     Nanos first_try;
@@ -24,13 +24,13 @@ class MendQueue {
     Nanos pause;  // after a try that failed
     Nanos total;  // of the tries of one session that failed, after which its peer is given up
   };
-  struct Turn {
+  struct Try {
     std::shared_ptr<Session> session;
     std::uint32_t lane;
     Nanos limit;
   };
 
-  explicit MendQueue(const Limits& limits) : limits_(limits) {}
+  explicit ReconnectQueue(const Limits& limits) : limits_(limits) {}
 
   // A lane that waits already is not added again.
   void add(const std::shared_ptr<Session>& session, std::uint32_t lane) {
@@ -42,8 +42,9 @@ class MendQueue {
   }
 
   // The lane to try now. A session whose peer is silent waits until the peer speaks. Sessions that
-  // have ended are forgotten. A turn is ended by mended(), failed() or drop() before the next one.
-  std::optional<Turn> next(std::int64_t now) {
+  // have ended are forgotten. A try is ended by reconnected(), failed() or drop() before the next
+  // one.
+  std::optional<Try> next(std::int64_t now) {
     for (auto peer = peers_.begin(); peer != peers_.end();) {
       auto session = peer->session.lock();
       if (session == nullptr || !session->alive()) {
@@ -54,33 +55,33 @@ class MendQueue {
         ++peer;
         continue;
       }
-      Turn turn{std::move(session), peer->lanes.front(), peer->next_try};
+      Try attempt{std::move(session), peer->lanes.front(), peer->next_try};
       peer->lanes.pop_front();
       peers_.splice(peers_.end(), peers_, peer);
-      return turn;
+      return attempt;
     }
     return std::nullopt;
   }
 
-  void mended(const Turn& turn) {
-    auto found = find(turn.session);
+  void reconnected(const Try& attempt) {
+    auto found = find(attempt.session);
     if (found != peers_.end() && found->lanes.empty()) peers_.erase(found);
   }
 
-  // The try did not end in time: the lane waits for its next turn. False: the total is spent.
-  bool failed(const Turn& turn, std::int64_t now, Nanos took) {
-    auto found = find(turn.session);
+  // The try did not end in time: the lane waits for its next try. False: the total is spent.
+  bool failed(const Try& attempt, std::int64_t now, Nanos took) {
+    auto found = find(attempt.session);
     if (found == peers_.end()) return true;
     found->spent += std::max(took, limits_.pause);
     if (found->spent >= limits_.total) return false;
     found->not_before = now + limits_.pause.count();
     found->next_try = std::min(found->next_try * 2, limits_.longest_try);
-    add(turn.session, turn.lane);
+    add(attempt.session, attempt.lane);
     return true;
   }
 
-  void drop(const Turn& turn) {
-    auto found = find(turn.session);
+  void drop(const Try& attempt) {
+    auto found = find(attempt.session);
     if (found != peers_.end()) peers_.erase(found);
   }
 

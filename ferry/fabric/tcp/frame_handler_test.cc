@@ -3,14 +3,14 @@
 #include <unistd.h>
 
 #include "ferry/base/fd.h"
-#include "ferry/fabric/tcp/protocol_internal.h"
+#include "ferry/fabric/tcp/frame_handler_internal.h"
 #include "ferry/fabric/tcp/test_kit_internal.h"
 
 namespace ferry::fabric::tcp {
 namespace {
 
 // One end whose answers can be read back from a socket, and a granted region of 64 KiB.
-class TcpProtocol : public ::testing::Test {
+class TcpFrameHandler : public ::testing::Test {
  protected:
   void SetUp() override {
     auto made = GrantTable::create();
@@ -81,7 +81,7 @@ class TcpProtocol : public ::testing::Test {
   std::uint64_t last_id = 0;
 };
 
-TEST_F(TcpProtocol, PlacesAWriteAndAcknowledgesIt) {
+TEST_F(TcpFrameHandler, PlacesAWriteAndAcknowledgesIt) {
   ASSERT_TRUE(feed(request(FrameType::kWrite, 100, 3000), 3000));
   EXPECT_EQ(memory[99], std::byte{0});
   EXPECT_EQ(memory[100], std::byte{0x5a});
@@ -93,7 +93,7 @@ TEST_F(TcpProtocol, PlacesAWriteAndAcknowledgesIt) {
   EXPECT_EQ(ack.done, 1U);
 }
 
-TEST_F(TcpProtocol, StoresTheFlagAfterThePayload) {
+TEST_F(TcpFrameHandler, StoresTheFlagAfterThePayload) {
   auto write = request(FrameType::kWrite, 0, 64);
   write.bits = kFlagged;
   write.flag_key = grant.key;
@@ -110,7 +110,7 @@ TEST_F(TcpProtocol, StoresTheFlagAfterThePayload) {
   EXPECT_EQ(flag, 77U);
 }
 
-TEST_F(TcpProtocol, KnowsWhetherThePeerWaitsForWord) {
+TEST_F(TcpFrameHandler, KnowsWhetherThePeerWaitsForWord) {
   auto patient = request(FrameType::kWrite, 0, 8);
   patient.bits = kPatient;
   ASSERT_TRUE(feed(patient, 8));
@@ -131,7 +131,7 @@ TEST_F(TcpProtocol, KnowsWhetherThePeerWaitsForWord) {
   EXPECT_TRUE(urgent);
 }
 
-TEST_F(TcpProtocol, RefusesWhatWasNotGrantedAndGoesOn) {
+TEST_F(TcpFrameHandler, RefusesWhatWasNotGrantedAndGoesOn) {
   auto unknown = request(FrameType::kWrite, 0, 10);
   unknown.key ^= std::uint64_t{1} << 40;
   unknown.epoch = 0;
@@ -160,7 +160,7 @@ TEST_F(TcpProtocol, RefusesWhatWasNotGrantedAndGoesOn) {
   EXPECT_EQ(answer().done, last_id);
 }
 
-TEST_F(TcpProtocol, StopsPlacingWhenTheGrantIsRevokedHalfway) {
+TEST_F(TcpFrameHandler, StopsPlacingWhenTheGrantIsRevokedHalfway) {
   auto bytes = frame_bytes(request(FrameType::kWrite, 0, 40000),
                            std::vector<std::byte>(40000, std::byte{0x5a}));
   ASSERT_TRUE(end->feed(std::span(bytes).first(20000)));
@@ -171,7 +171,7 @@ TEST_F(TcpProtocol, StopsPlacingWhenTheGrantIsRevokedHalfway) {
   expect_refusal(Code::kFailedPrecondition);
 }
 
-TEST_F(TcpProtocol, AnswersAReadInPartsAndEndsIt) {
+TEST_F(TcpFrameHandler, AnswersAReadInPartsAndEndsIt) {
   memory.assign(memory.size(), std::byte{9});
   ASSERT_TRUE(feed(request(FrameType::kRead, 1, 1000)));
   auto part = answer();
@@ -181,14 +181,14 @@ TEST_F(TcpProtocol, AnswersAReadInPartsAndEndsIt) {
   EXPECT_EQ(answer().kind(), FrameType::kReadEnd);
 }
 
-TEST_F(TcpProtocol, RefusesAReadWhoseGrantIsRevokedBeforeItsBytesLeave) {
+TEST_F(TcpFrameHandler, RefusesAReadWhoseGrantIsRevokedBeforeItsBytesLeave) {
   memory.assign(memory.size(), std::byte{9});
   ASSERT_TRUE(feed(request(FrameType::kRead, 0, 1000)));
   ASSERT_TRUE(grants->remove(grant.key));
   expect_refusal(Code::kFailedPrecondition);
 }
 
-TEST_F(TcpProtocol, SendsZerosForWhatIsRevokedHalfSentAndSaysSo) {
+TEST_F(TcpFrameHandler, SendsZerosForWhatIsRevokedHalfSentAndSaysSo) {
   int small = 4096;
   ::setsockopt(ours.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
   memory.assign(memory.size(), std::byte{9});
@@ -212,7 +212,7 @@ TEST_F(TcpProtocol, SendsZerosForWhatIsRevokedHalfSentAndSaysSo) {
   EXPECT_EQ(static_cast<Code>(last.code), Code::kFailedPrecondition);
 }
 
-TEST_F(TcpProtocol, ServesAtomics) {
+TEST_F(TcpFrameHandler, ServesAtomics) {
   auto add = request(FrameType::kFetchAdd, 8, 0);
   add.value = 5;
   ASSERT_TRUE(feed(add));
@@ -230,7 +230,7 @@ TEST_F(TcpProtocol, ServesAtomics) {
   expect_refusal(Code::kInvalidArgument);
 }
 
-TEST_F(TcpProtocol, KeepsMessagesUntilTheyAreTakenAndCountsThem) {
+TEST_F(TcpFrameHandler, KeepsMessagesUntilTheyAreTakenAndCountsThem) {
   for (std::uint32_t i = 0; i < kMessageCredits; ++i)
     ASSERT_TRUE(feed(request(FrameType::kMessage, 0, i), i));
   std::vector<std::byte> into(kMaxMessage);
@@ -243,7 +243,7 @@ TEST_F(TcpProtocol, KeepsMessagesUntilTheyAreTakenAndCountsThem) {
   EXPECT_FALSE(feed(request(FrameType::kMessage, 0, 1), 1));
 }
 
-TEST_F(TcpProtocol, RefusesPeersThatBreakTheRules) {
+TEST_F(TcpFrameHandler, RefusesPeersThatBreakTheRules) {
   auto skipped = request(FrameType::kWrite, 0, 0);
   skipped.id += 1;
   EXPECT_FALSE(feed(skipped));
@@ -257,7 +257,7 @@ TEST_F(TcpProtocol, RefusesPeersThatBreakTheRules) {
   EXPECT_FALSE(End(*grants).feed(frame_bytes(found)));
 }
 
-TEST_F(TcpProtocol, BoundsWhatOnePeerMayAskFor) {
+TEST_F(TcpFrameHandler, BoundsWhatOnePeerMayAskFor) {
   Status status;
   std::uint64_t asked = 0;
   while (status && asked < 2 * kWindow) {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "ferry/base/stall.h"
-#include "ferry/fabric/tcp/protocol_internal.h"
+#include "ferry/fabric/tcp/frame_handler_internal.h"
 
 namespace ferry::fabric::tcp {
 
@@ -18,12 +18,12 @@ tl::unexpected<Error> broken(const char* what, const Header& header) {
 }
 }  // namespace
 
-void Protocol::finish(Operation* op, Status status, std::uint64_t value) {
+void FrameHandler::finish(Operation* op, Status status, std::uint64_t value) {
   pending_.fetch_sub(1, std::memory_order_relaxed);
   op->finish(std::move(status), value);
 }
 
-Status Protocol::begin(const Header& header) {
+Status FrameHandler::begin(const Header& header) {
   header_ = header;
   to_ = nullptr;
   refused_.reset();
@@ -37,7 +37,7 @@ Status Protocol::begin(const Header& header) {
   return begin_answer();
 }
 
-Status Protocol::take_word(std::uint64_t done, std::uint32_t taken) {
+Status FrameHandler::take_word(std::uint64_t done, std::uint32_t taken) {
   sender_.peer_took(taken);
   if (done <= window_.done()) return {};  // no news
   if (!sender_.was_sent(done)) return broken("word of a request that was never made", header_);
@@ -53,7 +53,7 @@ Status Protocol::take_word(std::uint64_t done, std::uint32_t taken) {
   return {};
 }
 
-Status Protocol::begin_request() {
+Status FrameHandler::begin_request() {
   if (header_.id != last_request_ + 1) return broken("a request out of order", header_);
   last_request_ = header_.id;
   switch (header_.kind()) {
@@ -69,8 +69,8 @@ Status Protocol::begin_request() {
   }
 }
 
-Result<std::byte*> Protocol::find(std::uint64_t key, std::uint32_t epoch, std::uint64_t offset,
-                                  std::uint64_t length, Rights need) const {
+Result<std::byte*> FrameHandler::find(std::uint64_t key, std::uint32_t epoch, std::uint64_t offset,
+                                      std::uint64_t length, Rights need) const {
   RemoteRegion remote;
   remote.key = key;
   remote.epoch = epoch;
@@ -78,7 +78,7 @@ Result<std::byte*> Protocol::find(std::uint64_t key, std::uint32_t epoch, std::u
   return reinterpret_cast<std::byte*>(grant.address) + offset;
 }
 
-Status Protocol::check_flag() const {
+Status FrameHandler::check_flag() const {
   auto word = FERRY_TRY(find(header_.flag_key, header_.flag_epoch, header_.flag_offset,
                              sizeof(std::uint64_t), Rights::kWrite));
   if (reinterpret_cast<std::uintptr_t>(word) % sizeof(std::uint64_t) == 0) return {};
@@ -86,7 +86,7 @@ Status Protocol::check_flag() const {
               header_.flag_offset);
 }
 
-void Protocol::begin_write() {
+void FrameHandler::begin_write() {
   auto at = find(header_.key, header_.epoch, header_.offset, header_.length, Rights::kWrite);
   if (!at) {
     refused_ = at.error();
@@ -101,7 +101,7 @@ void Protocol::begin_write() {
   to_ = *at;
 }
 
-std::byte* Protocol::place(std::uint64_t at) {
+std::byte* FrameHandler::place(std::uint64_t at) {
   if (header_.kind() == FrameType::kReadPart) {
     // Asked for anew: the operation may have been given up since the last batch of bytes.
     Window::Entry& entry = window_.entry(header_.id);
@@ -119,13 +119,13 @@ std::byte* Protocol::place(std::uint64_t at) {
   return to_ + at;
 }
 
-Status Protocol::end() {
+Status FrameHandler::end() {
   if (is_request(header_.kind())) return end_request();
   if (header_.kind() == FrameType::kAck || header_.kind() == FrameType::kBye) return {};
   return end_answer();
 }
 
-Status Protocol::end_request() {
+Status FrameHandler::end_request() {
   switch (header_.kind()) {
     case FrameType::kWrite:
       FERRY_TRY(end_write());
@@ -151,7 +151,7 @@ Status Protocol::end_request() {
   return {};
 }
 
-Status Protocol::end_write() {
+Status FrameHandler::end_write() {
   if (refused_) return refuse(*std::exchange(refused_, std::nullopt));
   bool patient = (header_.bits & kPatient) != 0;
   if ((header_.bits & kFlagged) == 0) {
@@ -168,7 +168,7 @@ Status Protocol::end_write() {
   return {};
 }
 
-Status Protocol::refuse(Error reason) {
+Status FrameHandler::refuse(Error reason) {
   Answer answer;
   answer.type = FrameType::kRefusal;
   answer.id = header_.id;
@@ -177,7 +177,7 @@ Status Protocol::refuse(Error reason) {
   return broken("more requests than its window allows", header_);
 }
 
-Status Protocol::serve_read() {
+Status FrameHandler::serve_read() {
   auto from = find(header_.key, header_.epoch, header_.offset, header_.length, Rights::kRead);
   if (!from) return refuse(from.error());
   Answer answer;
@@ -191,7 +191,7 @@ Status Protocol::serve_read() {
   return broken("more requests than its window allows", header_);
 }
 
-Status Protocol::serve_atomic() {
+Status FrameHandler::serve_atomic() {
   auto at =
       find(header_.key, header_.epoch, header_.offset, sizeof(std::uint64_t), Rights::kAtomic);
   if (!at) return refuse(at.error());
@@ -213,7 +213,7 @@ Status Protocol::serve_atomic() {
   return broken("more requests than its window allows", header_);
 }
 
-Status Protocol::begin_answer() {
+Status FrameHandler::begin_answer() {
   // Answers come in the order of the requests.
   if (header_.id != window_.done() + 1 || !sender_.was_sent(header_.id))
     return broken("an answer to no request of ours", header_);
@@ -237,7 +237,7 @@ Status Protocol::begin_answer() {
   }
 }
 
-Status Protocol::end_answer() {
+Status FrameHandler::end_answer() {
   Window::Entry& entry = window_.entry(header_.id);
   if (header_.kind() == FrameType::kReadPart) {
     entry.received += header_.length;
@@ -253,7 +253,7 @@ Status Protocol::end_answer() {
   return {};
 }
 
-Error Protocol::reason_of_refusal() const {
+Error FrameHandler::reason_of_refusal() const {
   std::string_view text(reason_.data(), header_.length);
   if (text.empty()) text = "the request could not be completed; its grant may have been revoked";
   return fail(static_cast<Code>(header_.code), "the peer refused: {}", text).value();
