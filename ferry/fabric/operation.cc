@@ -1,6 +1,5 @@
 // Data path.
 #include "ferry/fabric/operation_internal.h"
-#include "ferry/fabric/provider_internal.h"
 
 namespace ferry::fabric {
 
@@ -25,7 +24,7 @@ OperationPool::~OperationPool() {
   FERRY_ASSERT(in_use() == 0, "operations end, and their transfers are dropped, before the device");
 }
 
-Operation* OperationPool::make(Request& request, Lane& lane) {
+Operation* OperationPool::make(Request& request, Loop& loop) {
   Operation* op = nullptr;
   {
     LockGuard<SpinLock> guard(lock_);
@@ -45,7 +44,7 @@ Operation* OperationPool::make(Request& request, Lane& lane) {
   op->deadline_ = request.deadline.ns() != 0 ? request.deadline : Deadline::after(deadline_);
   op->value_ = 0;
   op->callback_ = std::move(request.callback);
-  op->loop_ = &lane.loop();
+  op->loop_ = &loop;
   op->pool_ = this;
   return op;
 }

@@ -12,7 +12,6 @@
 
 namespace ferry::fabric {
 
-class Lane;
 class Loop;
 
 enum class Verb : std::uint8_t { kWrite, kRead, kFetchAdd, kCompareSwap, kMessage };
@@ -102,7 +101,7 @@ class OperationPool {
   explicit OperationPool(Nanos deadline = std::chrono::seconds(60)) : deadline_(deadline) {}
   ~OperationPool();
   // Takes the callback and the deadline out of `request`. Two shares: the provider's, the caller's.
-  Operation* make(Request& request, Lane& lane);
+  Operation* make(Request& request, Loop& loop);
   std::size_t in_use() const { return in_use_.load(std::memory_order_relaxed); }
 
  private:

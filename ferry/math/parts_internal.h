@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ferry/math/sum.h"
+#include "ferry/math/parts.h"
 #include "ferry/math/variants_internal.h"
 
 namespace ferry::math {

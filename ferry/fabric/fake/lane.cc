@@ -71,7 +71,7 @@ Transfer FakeLane::post(Request& request) {
   {
     LockGuard guard(post_lock_);
     if (cause_) return Transfer::failed(*cause_);
-    op = operations_.make(request, *this);
+    op = operations_.make(request, loop());
     auto& job = op->scratch<Job>();
     job = Job{.sequence = 0,
               .local = request.local,

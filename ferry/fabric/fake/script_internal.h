@@ -5,7 +5,7 @@
 
 #include "ferry/base/counters.h"
 #include "ferry/base/spin.h"
-#include "ferry/fabric/fake/provider.h"
+#include "ferry/fabric/fake/faults.h"
 
 namespace ferry::fabric::fake {
 

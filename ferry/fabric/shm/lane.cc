@@ -155,7 +155,7 @@ Transfer ShmLane::post_atomic(Request& request) {
 }
 
 Transfer ShmLane::post_stream(Request& request) {
-  Operation* op = shared_->context->operations->make(request, *this);
+  Operation* op = shared_->context->operations->make(request, loop());
   if (!wires_->sender.add(op, request)) {
     op->finish(tl::unexpected<Error>(cause()));
     return Transfer::pending(op);

@@ -36,7 +36,7 @@ Transfer ShmLane::post_message(Request& request) {
       return Transfer::done();
     }
   }
-  Operation* op = shared_->context->operations->make(request, *this);
+  Operation* op = shared_->context->operations->make(request, loop());
   op->scratch<MessageScratch>() = message;
   op->next = nullptr;
   bool closed = false;

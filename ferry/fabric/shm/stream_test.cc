@@ -60,7 +60,7 @@ class Streams : public ::testing::Test {
     request.callback = [this](const Status& status) {
       outcomes_.push_back(status ? Code::kOk : status.error().code());
     };
-    Operation* op = operations_.make(request, lane_);
+    Operation* op = operations_.make(request, lane_.loop());
     EXPECT_TRUE(sender_.add(op, request));
     // Only the outcome is looked at here.
     transfers_.push_back(Transfer::pending(op));

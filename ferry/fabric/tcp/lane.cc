@@ -112,7 +112,7 @@ Status TcpLane::take_rest_on_loop(std::span<const std::byte> rest) {
 Transfer TcpLane::post(Request& request) {
   if (!up()) return Transfer::failed(cause());
   Job job{header_of(request), request.local, 0};
-  Operation* op = operations_.make(request, *this);
+  Operation* op = operations_.make(request, loop());
   op->scratch<Job>() = job;
   source_.pending().fetch_add(1, std::memory_order_relaxed);
   bool late = request.verb == Verb::kWrite && request.pace == Pace::kLate;

@@ -24,7 +24,7 @@ Transfer VerbsLane::post(Request& request) {
     return Transfer::failed(
         fail(Code::kUnimplemented, "{} has no atomics; use tcp or shm", adapter_.name).value());
   bool told = static_cast<bool>(request.callback);
-  Operation* op = shared_.context.operations->make(request, *this);
+  Operation* op = shared_.context.operations->make(request, loop());
   auto& work = *new (&op->scratch<Work>()) Work;
   work.local = request.local;
   work.length = request.length;
