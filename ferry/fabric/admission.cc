@@ -142,7 +142,7 @@ void Admission::turn_away_on_loop(Newcomers::iterator newcomer) {
     ::send(newcomer->first, output.data(), output.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     ::shutdown(newcomer->first, SHUT_WR);
   }
-  device_.peers_refused.add();
+  device_.peers.refused.add();
   remove_on_loop(newcomer);
 }
 
@@ -173,7 +173,7 @@ void Admission::advance_on_loop(int fd) {
   auto status = step_on_loop(found->second);
   if (!status) {
     refused_.info("refused a peer: {}", status.error().to_string());
-    device_.peers_refused.add();
+    device_.peers.refused.add();
     ::shutdown(fd, SHUT_WR);  // so that the refusal arrives before the connection goes
     remove_on_loop(found);
     return;

@@ -113,14 +113,14 @@ void Control::admit_on_loop(Admission::Joined newcomer) {
                                       : provider->adopt(std::move(newcomer.socket),
                                                         handshake.peer().session, handshake.rest());
     if (!status) {
-      device_.peers_refused.add();
+      device_.peers.refused.add();
       refused_.warn("refused a lane: {}", status.error().to_string());
     }
     return;
   }
   auto introduction = Introduction::decode(handshake.peer().blob);
   if (!introduction) {
-    device_.peers_refused.add();
+    device_.peers.refused.add();
     refused_.warn("refused a peer: {}", introduction.error().to_string());
     return;
   }

@@ -35,7 +35,7 @@ Result<RemoteRegion> Device::grant(const Region& region, Rights rights, const Ch
   return core_->grant(region, rights, only.session_number());
 }
 Status Device::revoke(const RemoteRegion& grant, Deadline deadline) {
-  return core_->revoke(grant, deadline);
+  return core_->regions->revoke(grant, deadline);
 }
 
 Status Device::publish(std::string_view name, const RemoteRegion& grant) {
@@ -117,10 +117,10 @@ DeviceStats Device::stats() const {
   stats.sessions = core_->control->sessions();
   stats.channels = core_->channels.load();
   stats.grants = core_->grants->count();
-  stats.retired_bytes = core_->retired_bytes.load();
-  stats.peers_silent = core_->peers_silent.load();
-  stats.peers_lost = core_->peers_lost.get();
-  stats.peers_refused = core_->peers_refused.get();
+  stats.retired_bytes = core_->regions->retired_bytes();
+  stats.peers_silent = core_->peers.silent.load();
+  stats.peers_lost = core_->peers.lost.get();
+  stats.peers_refused = core_->peers.refused.get();
   stats.operations_in_flight = core_->operations.in_use();
   return stats;
 }

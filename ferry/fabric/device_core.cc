@@ -42,20 +42,6 @@ Status check_providers(std::string_view list) {
   }
 }
 
-constexpr std::chrono::milliseconds kLookAgain(50);  // whether a silent peer speaks
-
-// A slow host always has time for one long try.
-ReconnectQueue<Session>::Limits limits_of_reconnecting(const Options& options) {
-  const auto scaled = [&](std::chrono::seconds span) {
-    return std::chrono::duration_cast<Nanos>(span * options.patience);
-  };
-  const auto longest = scaled(std::chrono::seconds(10));
-  return {.first_try = scaled(std::chrono::seconds(1)),
-          .longest_try = longest,
-          .pause = kLookAgain,
-          .total = std::max(options.give_up, longest)};
-}
-
 Status check(const Options& options) {
   FERRY_TRY(check_providers(options.provider));
   if (options.completion_queues < 1 || options.completion_queues > 64)
@@ -116,8 +102,8 @@ DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
     : options(std::move(given)),
       secret(std::move(key)),
       operations(options.operation_deadline),
-      book(options.max_names, options.max_look_ups),
-      reconnects_(limits_of_reconnecting(options)) {}
+      reconnector(options),
+      book(options.max_names, options.max_look_ups) {}
 
 Result<std::shared_ptr<DeviceCore>> DeviceCore::open(Options options) {
   FERRY_TRY(check(options));
@@ -162,6 +148,9 @@ Status DeviceCore::start() {
     return blocks.holding(at, length);
   };
   context.block_of = [this](std::uint32_t block) { return blocks.of(block); };
+  regions = std::make_unique<Regions>(Regions::Owner{
+      pool.get(), &blocks, grants.get(), &providers, &registrars,
+      [this] { return std::shared_ptr<Regions>(shared_from_this(), regions.get()); }});
   control = FERRY_TRY(Control::open(*this));
   endpoint = control->endpoint();
   for (auto& loop : loops) loop->stand_in_for(&control->loop());
@@ -206,17 +195,7 @@ void DeviceCore::open_providers() {
 
 DeviceCore::~DeviceCore() {
   close();
-  {
-    LockGuard<Mutex> guard(reconnect_lock_);
-    reconnect_stop_ = true;
-    reconnect_wake_.notify_all();
-  }
-  std::thread reconnector;
-  {
-    LockGuard<Mutex> guard(reconnect_lock_);
-    reconnector.swap(reconnector_);
-  }
-  if (reconnector.joinable()) reconnector.join();
+  reconnector.stop();
   for (auto& registrar : registrars) pool->remove_registrar(registrar.get());
   registrars.clear();
   providers.clear();  // before the control plane, which their last words may still go to
@@ -241,7 +220,31 @@ bool DeviceCore::on_own_thread() const {
   if (control != nullptr && control->loop().on_poller()) return true;
   for (const auto& loop : loops)
     if (loop->on_poller()) return true;
-  return std::this_thread::get_id() == reconnector_id_.load();
+  return reconnector.on_own_thread();
+}
+
+Result<Region> DeviceCore::allocate(std::size_t bytes, Rights rights) {
+  return Region(FERRY_TRY(regions->allocate(bytes, rights)));
+}
+
+Result<Region> DeviceCore::register_memory(std::span<std::byte> memory, Rights rights) {
+  return Region(FERRY_TRY(regions->register_memory(memory, rights)));
+}
+
+Result<RemoteRegion> DeviceCore::grant(const Region& region, Rights rights, std::uint32_t peer) {
+  return regions->grant(region.record_, rights, peer);
+}
+
+std::vector<RegistrationStats> DeviceCore::registrations() const {
+  std::vector<RegistrationStats> all;
+  for (std::size_t i = 0; i < providers.size(); ++i) {
+    auto& stats = all.emplace_back();
+    stats.provider = providers[i]->name();
+    stats.count = registrars[i]->count();
+    stats.ns = registrars[i]->ns();
+    providers[i]->count_registrations(stats);
+  }
+  return all;
 }
 
 Provider* DeviceCore::provider(std::string_view name) const {
@@ -290,52 +293,6 @@ Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t va
                   channel->session().identity().endpoint);
   }
   return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
-}
-
-void DeviceCore::reconnect(const std::shared_ptr<Session>& session, std::uint32_t lane) {
-  LockGuard<Mutex> guard(reconnect_lock_);
-  if (reconnect_stop_) return;
-  reconnects_.add(session, lane);
-  if (!reconnector_.joinable()) reconnector_ = std::thread([this] { reconnector(); });
-  reconnect_wake_.notify_all();
-}
-
-std::optional<DeviceCore::Reconnecting::Try> DeviceCore::next_to_reconnect() {
-  LockGuard<Mutex> guard(reconnect_lock_);
-  while (!reconnect_stop_) {
-    if (auto attempt = reconnects_.next(now_ns())) return attempt;
-    if (reconnects_.empty()) {
-      reconnect_wake_.wait(reconnect_lock_);
-    } else {
-      reconnect_wake_.wait_for(reconnect_lock_, kLookAgain);
-    }
-  }
-  return std::nullopt;
-}
-
-void DeviceCore::reconnector() {
-  reconnector_id_.store(std::this_thread::get_id());
-  while (auto attempt = next_to_reconnect()) {
-    const auto began = now_ns();
-    const auto status =
-        attempt->session->reconnect_lane(attempt->lane, Deadline::after(attempt->limit));
-    const auto ended = now_ns();
-    LockGuard<Mutex> guard(reconnect_lock_);
-    if (status) {
-      reconnects_.reconnected(*attempt);
-      continue;
-    }
-    // A peer that is late is slow, and not lost before it is given up.
-    if (status.error().code() == Code::kDeadlineExceeded &&
-        reconnects_.failed(*attempt, ended, Nanos(ended - began)))
-      continue;
-    reconnects_.drop(*attempt);
-    if (attempt->session->alive())
-      attempt->session->peer_lost(
-          fail(Code::kUnavailable, "lane {} to peer {} cannot be connected anew: {}", attempt->lane,
-               attempt->session->identity().endpoint, status.error().message())
-              .value());
-  }
 }
 
 }  // namespace ferry::fabric

@@ -76,17 +76,17 @@ TEST(Region, IsNotClosedWhileAnotherThreadIsAboutToRevokeItsGrant) {
   Status revoked;
   {
     StopsAtRemoval stopper;
-    std::thread revoker([&] { revoked = device->revoke(remote, within_a_minute()); });
+    std::thread revoker([&] { revoked = device->regions->revoke(remote, within_a_minute()); });
     EXPECT_TRUE(stopper.wait_until_stopped());
     const auto closed = region.close(Deadline::after(Nanos(0)));
     EXPECT_FALSE(closed) << "the memory is given up and its grant stands";
-    EXPECT_EQ(device->retired_bytes, 64U);
+    EXPECT_EQ(device->regions->retired_bytes(), 64U);
     StopsAtRemoval::go_on = true;
     revoker.join();
   }
   EXPECT_TRUE(revoked);
   EXPECT_TRUE(region.close(Deadline::after(Nanos(0)))) << "nobody revokes any more";
-  EXPECT_EQ(device->retired_bytes, 0U);
+  EXPECT_EQ(device->regions->retired_bytes(), 0U);
 }
 
 }  // namespace

@@ -1,6 +1,3 @@
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/codec.h"
 #include "ferry/bootstrap/socket.h"
@@ -12,22 +9,6 @@ namespace ferry::fabric {
 
 namespace {
 
-// Bytes that peers leave unread. Each session may leave `each` of them, and only `scarce` while all
-// sessions of the device together leave more than `all`.
-struct UnsentLimit {
-  std::size_t each;
-  std::size_t all;
-  std::size_t scarce;
-
-  bool is_passed(std::size_t own, const Outbox::Total& total) const {
-    return own > each || (own > scarce && total.load(std::memory_order_relaxed) > all);
-  }
-};
-// A peer that leaves more of anything is given up.
-constexpr UnsentLimit kMaxUnsent{std::size_t{4} << 20, std::size_t{64} << 20, 65536};
-// A peer that leaves more answers is not read until it takes them.
-constexpr UnsentLimit kMaxAnswers{32768, std::size_t{16} << 20, 4096};
-constexpr std::size_t kTurnBytes = 4096;  // read from one session before others have their turn
 constexpr std::size_t kMaxName = 256;
 constexpr std::size_t kMaxErrorText = 1024;
 constexpr std::size_t kMaxPayloadOfCall = bootstrap::kMaxPayload - kMaxName - 8;
@@ -45,7 +26,6 @@ Session::Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t nu
                  Introduction introduction)
     : device_(device),
       connector_(connector),
-      socket_(std::move(socket)),
       number_(number),
       number_at_peer_(static_cast<std::uint32_t>(peer.session)),
       key_(key),
@@ -53,8 +33,9 @@ Session::Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t nu
         introduction.identity.device.bytes = peer.device;
         return std::move(introduction);
       }()),
-      watch_(PeerWatch::Limits::of(device.options)),
-      out_(device.unsent) {}
+      socket_(std::move(socket), device.unsent, introduction_.identity.endpoint,
+              [this](std::uint32_t events) { return device_.control->watch(*this, events); }),
+      liveness_(device.options, socket_.fd(), introduction_.identity, device.peers.silent) {}
 
 Session::~Session() = default;
 
@@ -62,8 +43,8 @@ void Session::start() {
   // Bytes that the peer's host does not acknowledge end the connection when the peer would be given
   // up. Hosts are judged sooner, by acknowledgements.
   auto give_up = std::chrono::duration_cast<std::chrono::milliseconds>(device_.options.give_up);
-  auto status = bootstrap::set_user_timeout(socket_.get(), give_up);
-  if (status) status = end_turn_on_loop();
+  auto status = bootstrap::set_user_timeout(fd(), give_up);
+  if (status) status = socket_.watch_on_loop();
   if (!status) peer_lost(status.error());
 }
 
@@ -77,13 +58,9 @@ Status Session::check_alive() const {
 
 void Session::send(FrameType type, std::uint64_t id, std::span<const std::byte> payload) {
   if (!alive()) return;
-  Status status;
-  {
-    LockGuard<Mutex> guard(send_lock_);
-    out_.append(static_cast<std::uint16_t>(type), id, payload, type == FrameType::kAnswer);
-    status = flush_locked();
-  }
-  if (!status) peer_lost(status.error());
+  auto sent =
+      socket_.send(static_cast<std::uint16_t>(type), id, payload, type == FrameType::kAnswer);
+  if (!sent) peer_lost(sent.error());
 }
 
 void Session::send_lane(FrameType type, std::uint32_t lane) {
@@ -92,45 +69,15 @@ void Session::send_lane(FrameType type, std::uint32_t lane) {
   send(type, 0, payload);
 }
 
-Status Session::flush_locked() {
-  auto sent = out_.flush(socket_.get());
-  if (sent && owes_pong_ && out_.empty()) {
-    owes_pong_ = false;
-    out_.append(static_cast<std::uint16_t>(FrameType::kPong), 0, {}, false);
-    sent = out_.flush(socket_.get());
-  }
-  if (!sent) return broken(sent.error().os_code(), "writing to it");
-  if (kMaxUnsent.is_passed(out_.unsent(), device_.unsent))
-    return fail(Code::kUnavailable, "peer {} does not read its control connection",
-                identity().endpoint);
-  // A paused session is watched for room even if nothing waits: the loop has yet to resume it.
-  const std::uint32_t reads = paused_ ? 0U : EPOLLIN;
-  const std::uint32_t writes = paused_ || !out_.empty() ? EPOLLOUT : 0U;
-  if (watched_ == (reads | writes)) return {};
-  watched_ = reads | writes;
-  return device_.control->watch(*this, watched_);
-}
-
-bool Session::has_too_many_answers() {
-  return kMaxAnswers.is_passed(out_.unsent_answers(), device_.unsent);
-}
-
 Result<std::vector<std::byte>> Session::request(FrameType type, std::span<const std::byte> payload,
                                                 Deadline deadline) {
   FERRY_TRY(check_alive());
-  auto call = std::make_shared<Call>();
-  auto id = next_id_.fetch_add(1);
-  {
-    LockGuard<Mutex> guard(lock_);
-    calls_.emplace(id, call);
-  }
+  const auto [id, call] = calls_.add();
   send(type, id, payload);
-  device_.control->loop().wait_until([&] { return call->done.load() || !alive(); }, deadline,
-                                     WaitMode::kAdaptive);
-  {
-    LockGuard<Mutex> guard(lock_);
-    calls_.erase(id);
-  }
+  const auto* waited = call.get();
+  device_.control->loop().wait_until([this, waited] { return waited->done.load() || !alive(); },
+                                     deadline, WaitMode::kAdaptive);
+  calls_.remove(id);
   if (call->done.load()) return std::move(call->answer);
   FERRY_TRY(check_alive());
   return fail(Code::kDeadlineExceeded, "peer {} did not answer in time", identity().endpoint);
@@ -163,68 +110,18 @@ void Session::answer(std::uint64_t id, const Result<std::vector<std::byte>>& res
 
 // Receiving, on the control loop.
 
-// One turn of this session. It is short, so that a peer that never stops talking takes no more of
-// the loop than others: epoll tells of what is left, behind the sessions that wait by then.
 void Session::ready_on_loop(std::span<const std::byte> first, std::uint32_t events) {
   (void)events;
-  Status status;
-  bool paused = false;
-  {
-    LockGuard<Mutex> guard(send_lock_);
-    status = flush_locked();
-    paused = has_too_many_answers();
-  }
-  if (status && !first.empty()) reader_.feed(first);
-  if (status && !paused) status = receive_on_loop();
-  if (status) status = end_turn_on_loop();
+  bool heard = false;
+  auto status = socket_.serve_on_loop(first, handler(), heard);
+  if (heard) liveness_.hear_on_loop();
   if (!status) peer_lost(status.error());
-}
-
-Status Session::receive_on_loop() {
-  // Left from before a pause, or from the handshake.
-  if (!FERRY_TRY(handle_buffered_on_loop())) return {};
-  std::byte buffer[kTurnBytes];
-  auto got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  if (got < 0) return broken(errno, "reading from it");
-  if (got == 0)
-    return fail(Code::kUnavailable, "peer {} closed the connection: it has ended",
-                identity().endpoint);
-  watch_.hear();
-  unread_ = 0;
-  reader_.feed({buffer, static_cast<std::size_t>(got)});
-  FERRY_TRY(handle_buffered_on_loop());
-  return {};
-}
-
-// Whether every whole frame is handled. Stops early where the peer does not take its answers:
-// end_turn_on_loop() then pauses the session.
-Result<bool> Session::handle_buffered_on_loop() {
-  unhandled_ = true;
-  while (alive()) {
-    {
-      LockGuard<Mutex> guard(send_lock_);
-      if (has_too_many_answers()) return false;
-    }
-    auto frame = FERRY_TRY(reader_.next());
-    unhandled_ = frame.has_value();
-    if (!frame) return true;
-    FERRY_TRY(handle_on_loop(*frame));
-  }
-  return false;
-}
-
-Status Session::end_turn_on_loop() {
-  LockGuard<Mutex> guard(send_lock_);
-  owes_pong_ = std::exchange(pinged_, false) || owes_pong_;
-  paused_ = unhandled_ || has_too_many_answers();
-  return flush_locked();
 }
 
 Status Session::handle_on_loop(const bootstrap::Frame& frame) {
   switch (static_cast<FrameType>(frame.type)) {
     case FrameType::kPing:
-      pinged_ = true;
+      socket_.owe_pong_on_loop();
       return {};
     case FrameType::kPong:
       return {};
@@ -299,7 +196,7 @@ Status Session::handle_lane_on_loop(const bootstrap::Frame& frame) {
             fail(Code::kUnavailable, "peer {} closed the channel", identity().endpoint).value());
       return {};
     case FrameType::kReconnectLane:
-      if (core != nullptr && connector_) device_.reconnect(shared_from_this(), number);
+      if (core != nullptr && connector_) device_.reconnector.add(shared_from_this(), number);
       return {};
     default:
       break;
@@ -372,21 +269,12 @@ Status Session::answer_on_loop(const bootstrap::Frame& frame) {
   auto code = static_cast<Code>(in.u8());
   auto body = in.bytes(bootstrap::kMaxPayload);
   FERRY_TRY(in.finish("an answer"));
-  std::shared_ptr<Call> call;
-  {
-    LockGuard<Mutex> guard(lock_);
-    auto found = calls_.find(frame.id);
-    if (found == calls_.end()) return {};  // its caller gave up
-    call = found->second;
-    calls_.erase(found);
-  }
   if (code == Code::kOk) {
-    call->answer = std::vector<std::byte>(body.begin(), body.end());
+    calls_.answer(frame.id, std::vector<std::byte>(body.begin(), body.end()));
   } else {
     std::string text(reinterpret_cast<const char*>(body.data()), body.size());
-    call->answer = tl::unexpected<Error>(Error(code, std::move(text), 0, "the peer", 0));
+    calls_.answer(frame.id, tl::unexpected<Error>(Error(code, std::move(text), 0, "the peer", 0)));
   }
-  call->done.store(true, std::memory_order_release);
   return {};
 }
 

@@ -92,7 +92,7 @@ void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
     logger().info("lane {} to {} is connected anew: {}", number, identity().endpoint,
                   cause.to_string());
     if (connector_) {
-      device_.reconnect(shared_from_this(), number);
+      device_.reconnector.add(shared_from_this(), number);
     } else {
       send_lane(FrameType::kReconnectLane, number);
     }
