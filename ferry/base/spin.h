@@ -17,12 +17,20 @@ inline void cpu_relax() {
 #endif
 }
 
-// A try-lock whose holder may do what only one may do at a time. Not for waiting on.
+// For who spins on a lock and has looked `spins` times: pauses, and once its holder must have been
+// descheduled (more threads than cores), yields.
+void pause_or_yield(int spins);
+
+// A try-lock whose holder may do what only one may do at a time.
 class FERRY_CAPABILITY("token") Token {
  public:
   bool try_take() FERRY_TRY_ACQUIRE(true) {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
+  }
+  // Waits, where there is no other way; holders keep it for a burst of work at most.
+  void take() FERRY_ACQUIRE() FERRY_NO_THREAD_SAFETY_ANALYSIS {
+    for (int spins = 0; !try_take(); ++spins) pause_or_yield(spins);
   }
   void give_back() FERRY_RELEASE() { held_.store(false, std::memory_order_release); }
   bool held() const { return held_.load(std::memory_order_relaxed); }
@@ -30,10 +38,6 @@ class FERRY_CAPABILITY("token") Token {
  private:
   std::atomic<bool> held_{false};
 };
-
-// For who spins on a lock and has looked `spins` times: pauses, and once its holder must have been
-// descheduled (more threads than cores), yields.
-void pause_or_yield(int spins);
 
 // A lock for a few instructions.
 class FERRY_CAPABILITY("mutex") SpinLock {

@@ -4,37 +4,41 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "ferry/base/clock.h"
 #include "ferry/base/fd.h"
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
+#include "ferry/base/waiting.h"
+#include "ferry/fabric/fence_internal.h"
+#include "ferry/fabric/loop_sources_internal.h"
+#include "ferry/fabric/sleepers_internal.h"
 #include "ferry/fabric/types.h"
+#include "ferry/fabric/watch_table_internal.h"
+
+struct epoll_event;
 
 namespace ferry::fabric {
 
-// Words that other processes look at to learn whether somebody here sleeps. In shared memory when
-// the shm provider is on. Written by this process only.
-struct alignas(64) Bell {
-  std::atomic<std::uint32_t> flag_sleepers{0};  // threads asleep until a flag or completion comes
-  std::atomic<std::uint32_t> any_sleepers{0};   // the same plus the idle poller: for messages
-};
-
-// Orders a store before a later load against a thread that calls heavy_fence(): on the fast side
-// this is only a compiler barrier where the kernel has expedited membarrier, else a full fence.
-extern const bool kHasMembarrier;
-inline void light_fence() {
-  if (kHasMembarrier) {
-    asm volatile("" ::: "memory");
-  } else {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+// Whether spinning has paid lately, for the waiters of one loop. A waiter whose spins are in vain,
+// because what it waits for takes long, takes the core from those who would bring it: then the next
+// waiters sleep at once, until a sleep was as short as a spin. Thread-safe; a lost update costs one
+// wait.
+class SpinHabit {
+ public:
+  bool sleeps_at_once() const {
+    return vain_.load(std::memory_order_relaxed) >= waiting::kVainSpins;
   }
-}
-// The slow side of the pair: makes every light_fence() of every registered process a full one.
-void heavy_fence();
+  // A wait is over. `slept_at`: when its first sleep began; 0: it did not sleep. `brief`: it did
+  // not spin.
+  void learn(std::int64_t slept_at, bool brief, Nanos spin);
+
+ private:
+  std::atomic<unsigned> vain_{0};  // waits in a row that were much longer than a spin
+};
 
 // A completion queue in the broad sense: a set of sources of work, one poller thread, and the right
 // to make progress (a token) that belongs to whoever waits.
@@ -42,27 +46,7 @@ void heavy_fence();
 // Thread-safe, except that the *_on_loop methods of sources are called by the token's holder only.
 class Loop {
  public:
-  // Something that makes progress: the sockets of the tcp provider on this loop, a completion
-  // queue, the rings of the shm provider.
-  class Source {
-   public:
-    virtual ~Source() = default;
-    // Does what can be done now without blocking; returns how much was done (0: nothing).
-    virtual int progress_on_loop() = 0;
-    // The loop is about to sleep: ask for a wake-up through a watched fd (ibv_req_notify_cq and the
-    // like). The loop calls progress_on_loop() once more afterwards, then sleeps. If it is the
-    // poller that sleeps, the end of an operation that nobody is told of needs no wake-up: whoever
-    // asks for it makes progress.
-    virtual void arm_on_loop(bool poller) { (void)poller; }
-    // A watched fd is ready. Level-triggered; `cookie` is what watch() got.
-    virtual void ready_on_loop(std::uint64_t cookie, std::uint32_t epoll_events) {
-      (void)cookie, (void)epoll_events;
-    }
-    // About every 10 ms while has_pending() is true: look for expired and cancelled operations.
-    virtual void tick_on_loop(std::int64_t now) { (void)now; }
-    // Whether ticks are wanted. Any thread.
-    virtual bool has_pending() const { return false; }
-  };
+  using Source = LoopSource;
 
   // A waiter spins for `spin` before it sleeps. A loop that `watches` has its work behind watched
   // fds only: spinning then means asking them, and the poller spins too after it has found work.
@@ -76,14 +60,16 @@ class Loop {
   void remove(Source* source);
   // Wakes the loop and calls source->ready_on_loop() when fd is ready for `epoll_events`. watch()
   // again changes the events. Any thread; also from within the source's own methods.
-  Status watch(int fd, std::uint32_t epoll_events, Source* source, std::uint64_t cookie);
-  void unwatch(int fd);
+  Status watch(int fd, std::uint32_t epoll_events, Source* source, std::uint64_t cookie) {
+    return watches_.add(fd, epoll_events, source, cookie, name_);
+  }
+  void unwatch(int fd) { watches_.remove(fd); }
 
   // Runs `function` as the token's holder, waiting for the token if need be. Not from within a
   // source's method.
   template <class F>
   auto with_token(F&& function) FERRY_NO_THREAD_SAFETY_ANALYSIS {
-    take_token();
+    token_.take();
     struct Giver {
       Loop* loop;
       ~Giver() { loop->token_.give_back(); }
@@ -106,7 +92,7 @@ class Loop {
   // something comes.
   int descriptor() const { return epoll_.get(); }
   bool arm();
-  void disarm();
+  void disarm() { sleepers_.retract_guest(); }
   void handle_ready() { wait_for_events(Nanos(0), true); }
 
   // A user thread has just tried to make progress here: the poller stays away for a while.
@@ -116,10 +102,7 @@ class Loop {
 
   // For whoever leaves work to those who make progress here: whether one of them sleeps, or is
   // about to without having seen it. They say that they sleep, then arm their sources.
-  bool anybody_asleep() const {
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    return bell_.load(std::memory_order_relaxed)->any_sleepers.load(std::memory_order_relaxed) != 0;
-  }
+  bool anybody_asleep() const { return sleepers_.anybody_asleep(); }
 
   // Whether waiters ask the watched fds at every iteration, for sources with too many of them to
   // try. With the token.
@@ -129,14 +112,13 @@ class Loop {
   void costly_iterations_on_loop(bool on) { costly_.store(on, std::memory_order_relaxed); }
 
   // Wakes sleepers so that they look again: for whoever changed what they wait for elsewhere.
-  void notify();
+  void notify() { sleepers_.notify(); }
   // The eventfd that remote writers write to when Bell says somebody sleeps.
-  int event_fd() const { return event_.get(); }
+  int event_fd() const { return sleepers_.event_fd(); }
   // Where this loop says who sleeps: a bell in shared memory, or nullptr for a private one. Before
   // the first lane. A sleeper may still be at the bell that was used before, so the loop keeps a
   // share in its memory.
   void use_bell(Bell* bell, std::shared_ptr<const void> memory = nullptr);
-  const std::string& name() const { return name_; }
   bool on_poller() const { return std::this_thread::get_id() == poller_.get_id(); }
   // Threads that wait here also make progress on `other`, when nobody has for a while: its own
   // poller may get no processor behind them. Before the first wait; `other` outlives all of them.
@@ -152,51 +134,40 @@ class Loop {
   Loop() = default;
   void poller();
   bool leave_to_users(std::uint32_t& users_before);
-  void take_token() FERRY_ACQUIRE(token_) FERRY_NO_THREAD_SAFETY_ANALYSIS;
-  int progress_holding_token();
-  void tick_holding_token(std::int64_t now);
+  // Looks for expired operations, if nobody has for a while and nobody else is at it.
   void tick(std::int64_t now);
+  // Wakes whoever may wait for what was just completed.
   void after_progress(bool by_sleeper = false);
-  void wake_futex_sleepers();
-  void ring();
+  // Has the sources ask for wake-ups; false if work came meanwhile, which is done.
   bool nothing_to_do(bool poller);
-  bool pending();
+  // How long a sleep may last: shorter while operations are pending, for their deadlines.
+  Nanos longest_sleep(Nanos idle);
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
+  // Hands events to their sources and makes progress; returns how much was done.
   int wait_for_events(Nanos at_most, bool by_sleeper = false);
+  void handle_on_loop(std::span<const epoll_event> events);
+  // One iteration of a spinning waiter.
   int work_now();
   bool wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin);
-  void learn(std::int64_t slept, bool brief);
   Nanos spin() const { return Nanos(spin_ns_.load(std::memory_order_relaxed)); }
+  // The poller spins for the next question of a series.
   void linger();
-  void handle(std::uint64_t which, std::uint32_t events);
 
-  struct Watch;
   std::string name_;
   std::atomic<std::int64_t> spin_ns_{0};
   bool watches_only_ = false;
   std::atomic<bool> ask_always_{false};
   std::atomic<bool> costly_{false};
-  std::atomic<unsigned> vain_spins_{0};  // waits in a row that were much longer than a spin
+  SpinHabit habit_;
   Fd epoll_;
-  Fd event_;
-  Bell private_bell_;
-  std::atomic<Bell*> bell_{&private_bell_};
-  std::vector<std::shared_ptr<const void>> bell_memory_;
+  WatchTable watches_{epoll_};
+  Sleepers sleepers_;
   Token token_;
-  std::vector<Source*> sources_;  // changed and walked by the token's holder only
-  std::int64_t last_tick_ = 0;    // the token's holder's
+  LoopSources sources_;  // the token's holder's
   std::atomic<std::int64_t> last_tick_seen_{0};
   std::atomic<std::int64_t> last_look_{0};  // when all events so far were seen to
-  Mutex watch_lock_;
-  std::vector<std::unique_ptr<Watch>> watches_ FERRY_GUARDED_BY(watch_lock_);  // by fd
-  std::uint32_t last_watch_ FERRY_GUARDED_BY(watch_lock_) = 0;
-  std::atomic<std::uint32_t> epoll_sleepers_{0};  // inside epoll_wait: a user thread, a guest
-  std::atomic<bool> sleeper_taken_{false};
-  std::atomic<std::uint32_t> guests_{0};  // that sleep elsewhere, on descriptor()
-  std::atomic<std::uint32_t> futex_sleepers_{0};
-  std::atomic<std::uint32_t> generation_{0};
-  std::atomic<std::uint32_t> users_{0};    // goes up while user threads make progress here
-  std::atomic<std::uint32_t> waiters_{0};  // user threads inside wait_until()
+  std::atomic<std::uint32_t> users_{0};     // goes up while user threads make progress here
+  std::atomic<std::uint32_t> waiters_{0};   // user threads inside wait_until()
   Loop* other_ = nullptr;
   Loop* starving_ = nullptr;
   std::atomic<std::uint32_t> tell_others_{0};

@@ -309,7 +309,7 @@ void StreamSender::close(const Error& cause) {
     LockGuard<SpinLock> guard(lock_);
     closed_ = true;
   }
-  for (int spins = 0; !token_.try_take(); ++spins) pause_or_yield(spins);
+  token_.take();
   take_added();
   Ended ended;
   while (Operation* op = to_send_.pop()) ended.badly.emplace_back(op, cause);
