@@ -70,7 +70,7 @@ ShmLane::Attempt ShmLane::try_write(Request& request, std::optional<Error>& erro
   if (aimed != Reach::kReady) return attempt_of(aimed);
   bool through_ring = flag != nullptr && where.flag == nullptr;
   if (through_ring && request.length <= kThroughRing) return Attempt::kNotMapped;
-  if (auto copied = copy_in(request, where.payload); !copied) {
+  if (auto copied = check(wires_->copies.copy_in(request, where.payload)); !copied) {
     error = copied.error();
     return Attempt::kFailed;
   }
@@ -108,7 +108,7 @@ ShmLane::Attempt ShmLane::try_read(const Request& request) {
   auto how = peer_->reach(request.remote, request.offset, request.length, Rights::kRead, from);
   if (how != Reach::kReady) return attempt_of(how);
   stall_for_tests(StallPoint::kReadMapped);
-  copy_out(request, from);
+  wires_->copies.copy_out(request, from);
   // An owner that could not wait for this section may use the memory by now.
   return peer_->is_still_valid(request.remote) ? Attempt::kDone : Attempt::kRefused;
 }
@@ -204,6 +204,66 @@ Result<std::span<std::byte>> ShmLane::map(const RemoteRegion& remote) {
   return memory;
 }
 
+Status ShmLane::check(LargeCopies::Outcome outcome) {
+  switch (outcome) {
+    case LargeCopies::Outcome::kCopied:
+      return {};
+    case LargeCopies::Outcome::kLaneDown:
+      return tl::unexpected<Error>(cause());
+    case LargeCopies::Outcome::kHelperLate:
+      break;
+  }
+  auto error = fail(Code::kDeadlineExceeded, "the peer stopped in the middle of helping");
+  up_.store(false, std::memory_order_release);
+  if (auto session = peer_->session()) session->lane_broken(*this, error.value());
+  return error;
+}
+
+Transfer ShmLane::post_message(Request& request) {
+  const MessageSender::Message message{request.local, request.length, wires_->sender.issued()};
+  auto put = wires_->messages_out.try_put(message);
+  if (!put) {
+    broken(put.error());
+    return Transfer::failed(put.error());
+  }
+  if (*put) {
+    peer_->wake_flag_sleepers(wires_->peer_loop);
+    return Transfer::done();
+  }
+  Operation* op = shared_->context->operations->make(request, loop());
+  if (wires_->messages_out.add(op, message)) {
+    heavy_fence();  // the word is seen by whoever takes a message from now on
+    source_.activate(index_);
+    put_waiting_messages();
+  } else {
+    op->finish(tl::unexpected<Error>(cause()));
+  }
+  return Transfer::pending(op);
+}
+
+int ShmLane::put_waiting_messages() {
+  auto sent = wires_->messages_out.put_waiting();
+  if (sent.error) broken(*sent.error);
+  if (sent.count > 0) peer_->wake_flag_sleepers(wires_->peer_loop);
+  sent.finish();
+  return sent.count;
+}
+
+bool ShmLane::has_message() const { return wires_ != nullptr && wires_->messages_in.has_message(); }
+
+Result<std::size_t> ShmLane::take_message(std::span<std::byte> into) {
+  if (wires_ == nullptr) return tl::unexpected<Error>(cause());
+  auto size = wires_->messages_in.take(into);
+  if (!size) {
+    if (size.error().code() == Code::kDataLoss) broken(size.error());
+    return size;
+  }
+  light_fence();
+  if (wires_->inward.wants_room.load(std::memory_order_relaxed) != 0)
+    peer_->wake_any(wires_->peer_loop);
+  return size;
+}
+
 int ShmLane::progress_on_loop() {
   if (!up_.load(std::memory_order_acquire)) return 0;
   int work = 0;
@@ -222,20 +282,20 @@ int ShmLane::progress_on_loop() {
     if (*sent > 0) peer_->ring_doorbell(wires_->peer_loop, wires_->peer_index);
     work += *sent;
   }
-  if (wires_->messages_wait.load(std::memory_order_relaxed)) work += put_waiting_messages();
-  return work + *served + help_on_loop();
+  if (wires_->messages_out.waits()) work += put_waiting_messages();
+  return work + *served + wires_->copies.help_on_loop();
 }
 
 bool ShmLane::wants_progress() const {
   if (!up_.load(std::memory_order_acquire)) return false;
-  return wires_->sender.busy() || wires_->server.stalled() || wires_->helping ||
-         wires_->messages_wait.load(std::memory_order_relaxed);
+  return wires_->sender.busy() || wires_->server.stalled() || wires_->copies.is_helping() ||
+         wires_->messages_out.waits();
 }
 
 void ShmLane::tick_on_loop(std::int64_t now) {
   if (!up_.load(std::memory_order_acquire)) return;
   if (wires_->sender.busy()) wires_->sender.expire(now);
-  if (wires_->messages_wait.load(std::memory_order_relaxed)) end_messages(now, nullptr);
+  if (wires_->messages_out.waits()) wires_->messages_out.expire(now);
 }
 
 void ShmLane::broken(const Error& cause) {

@@ -8,16 +8,15 @@
 #include <vector>
 
 #include "ferry/fabric/provider_internal.h"
-#include "ferry/fabric/shm/job_internal.h"
+#include "ferry/fabric/shm/large_copies_internal.h"
 #include "ferry/fabric/shm/layout_internal.h"
+#include "ferry/fabric/shm/messages_internal.h"
 #include "ferry/fabric/shm/peer_internal.h"
 #include "ferry/fabric/shm/source_internal.h"
 #include "ferry/fabric/shm/stream_internal.h"
 #include "ferry/fabric/shm/team_internal.h"
 
 namespace ferry::fabric::shm {
-
-inline constexpr std::size_t kMaxMessage = 4096;
 
 // What all lanes of a provider share.
 struct LaneShared {
@@ -60,31 +59,19 @@ class ShmLane final : public Lane {
   // Exists once the lane has started.
   struct Wires {
     Wires(std::shared_ptr<const Mapping> mapped, int way, std::uint32_t loop, std::uint32_t index,
-          memory::RingWriter out, memory::RingReader in, memory::RingWriter stream_out,
-          memory::RingReader replies_in, memory::RingReader stream_in,
-          memory::RingWriter replies_out, const GrantTable& grants, std::uint32_t session);
+          const LaneShared& shared, Peer& peer, const std::atomic<bool>& up, memory::RingWriter out,
+          memory::RingReader in, memory::RingWriter stream_out, memory::RingReader replies_in,
+          memory::RingReader stream_in, memory::RingWriter replies_out);
     std::shared_ptr<const Mapping> segment;
     OneWay& outward;
     OneWay& inward;
     std::uint32_t peer_loop;
     std::uint32_t peer_index;
-    mutable SpinLock out_lock;
-    memory::RingWriter messages_out FERRY_GUARDED_BY(out_lock);
-    Operation* waiting_first FERRY_GUARDED_BY(out_lock) = nullptr;  // messages without room
-    Operation* waiting_last FERRY_GUARDED_BY(out_lock) = nullptr;
-    bool out_closed FERRY_GUARDED_BY(out_lock) = false;
-    std::atomic<bool> messages_wait{false};
-    mutable SpinLock in_lock;
-    mutable memory::RingReader messages_in FERRY_GUARDED_BY(in_lock);
     StreamSender sender;
     StreamServer server;
-    Token job_token;
-    bool helping = false;  // on the loop: a job was seen that may have more pieces
-  };
-  struct MessageScratch {
-    const std::byte* bytes;
-    std::uint64_t length;
-    std::uint64_t after;
+    MessageSender messages_out;
+    MessageReceiver messages_in;
+    LargeCopies copies;
   };
 
   Transfer post_write(Request& request);
@@ -115,19 +102,9 @@ class ShmLane final : public Lane {
   Result<bool> read_by_kernel(const Request& request);
   Status resolve(const Request& request);
   Transfer why_refused(const Request& request, Rights need) const;
-  Status copy_in(const Request& request, std::byte* to);
-  Status copy_large(const Request& request, std::byte* to);
-  void copy_alone(const Share& share);
-  Status copy_shared(const Request& request, const Share& share, const memory::Block& block);
-  void copy_out(const Request& request, const std::byte* from);
-  Status await_helpers(std::uint32_t generation, std::uint32_t claimed, Deadline deadline);
-  int help_on_loop();
-  bool help_with(const JobView& job);
-  Result<bool> put_message(const MessageScratch& message) FERRY_REQUIRES(wires_->out_lock);
+  // Of a large copy in which the peer helped; an error ends the request.
+  Status check(LargeCopies::Outcome outcome);
   int put_waiting_messages();
-  // Ends waiting messages that are expired or cancelled; all of them, where `cause` is given.
-  void end_messages(std::int64_t now, const Error* cause);
-  Result<std::span<const std::byte>> front_message() const FERRY_REQUIRES(wires_->in_lock);
   void broken(const Error& cause);
   Error cause() const;
 

@@ -15,19 +15,20 @@ OneWay& way_of(const Mapping& segment, int way) {
 }  // namespace
 
 ShmLane::Wires::Wires(std::shared_ptr<const Mapping> mapped, int way, std::uint32_t loop,
-                      std::uint32_t index, memory::RingWriter out, memory::RingReader in,
+                      std::uint32_t index, const LaneShared& shared, Peer& peer,
+                      const std::atomic<bool>& up, memory::RingWriter out, memory::RingReader in,
                       memory::RingWriter stream_out, memory::RingReader replies_in,
-                      memory::RingReader stream_in, memory::RingWriter replies_out,
-                      const GrantTable& grants, std::uint32_t session)
+                      memory::RingReader stream_in, memory::RingWriter replies_out)
     : segment(std::move(mapped)),
       outward(way_of(*segment, way)),
       inward(way_of(*segment, 1 - way)),
       peer_loop(loop),
       peer_index(index),
-      messages_out(out),
-      messages_in(in),
       sender(stream_out, replies_in, outward.done),
-      server(stream_in, replies_out, inward.done, grants, session) {}
+      server(stream_in, replies_out, inward.done, *shared.context->grants, peer.number()),
+      messages_out(out, outward.wants_room),
+      messages_in(in, server),
+      copies(*shared.context, shared.team, peer, loop, index, outward.job, inward.job, up) {}
 
 ShmLane::ShmLane(std::shared_ptr<const LaneShared> shared, std::shared_ptr<Peer> peer,
                  ShmSource& source, int way)
@@ -60,9 +61,9 @@ Status ShmLane::start(std::shared_ptr<const Mapping> segment, std::uint32_t peer
   auto replies_in = FERRY_TRY(memory::RingReader::open(ring(reply_ring_at(way_), kReplyRing)));
   auto stream_in = FERRY_TRY(memory::RingReader::open(ring(stream_ring_at(1 - way_), kStreamRing)));
   auto replies_out = FERRY_TRY(memory::RingWriter::open(ring(reply_ring_at(1 - way_), kReplyRing)));
-  wires_ = std::make_unique<Wires>(std::move(segment), way_, peer_loop, peer_index, out, in,
-                                   stream_out, replies_in, stream_in, replies_out,
-                                   *shared_->context->grants, peer_->number());
+  wires_ =
+      std::make_unique<Wires>(std::move(segment), way_, peer_loop, peer_index, *shared_, *peer_,
+                              up_, out, in, stream_out, replies_in, stream_in, replies_out);
   up_.store(true, std::memory_order_release);
   source_.activate(index_);  // the peer may have rung before we listened
   return {};
@@ -80,7 +81,7 @@ void ShmLane::close(const Error& cause) {
   source_.remove(this);
   if (wires_ == nullptr) return;
   wires_->sender.close(cause);
-  end_messages(0, &cause);
+  wires_->messages_out.close(cause);
   loop().notify();
 }
 

@@ -1,20 +1,14 @@
 // Data path.
 #include <sched.h>
 
-#include <cstring>
-
 #include "ferry/base/waiting.h"
 #include "ferry/fabric/shm/in_flight_internal.h"
-#include "ferry/fabric/shm/lane_internal.h"
-
-// Large copies: in pieces that the receiver, if it waits for them, copies too.
+#include "ferry/fabric/shm/large_copies_internal.h"
 
 namespace ferry::fabric::shm {
 
 namespace {
 
-// From here on a second core is worth the words that it takes to share.
-constexpr std::uint64_t kShareFrom = 128 * 1024;
 // From here on it pays to wake a sleeping receiver to help, and the team.
 constexpr std::uint64_t kWakeFrom = 4 * 1024 * 1024;
 constexpr std::uint64_t kTeamFrom = 1024 * 1024;
@@ -33,30 +27,23 @@ Share share_of(std::byte* to, const std::byte* from, std::uint64_t length) {
 
 }  // namespace
 
-Status ShmLane::copy_in(const Request& request, std::byte* to) {
-  if (__builtin_expect(request.length >= kShareFrom, 0)) return copy_large(request, to);
-  std::memcpy(to, request.local, request.length);
-  return {};
-}
-
-Status ShmLane::copy_large(const Request& request, std::byte* to) {
+LargeCopies::Outcome LargeCopies::copy_large(const Request& request, std::byte* to) {
   Share share = share_of(to, request.local, request.length);
-  const auto* block = shared_->context->find_block(request.local, request.length);
-  bool shareable = shared_->context->options->shm_help && block != nullptr && block->fd >= 0;
-  if (shareable && wires_->job_token.try_take()) {
-    auto status = copy_shared(request, share, *block);
-    wires_->job_token.give_back();
-    return status;
+  const auto* block = context_.find_block(request.local, request.length);
+  bool shareable = context_.options->shm_help && block != nullptr && block->fd >= 0;
+  if (shareable && job_token_.try_take()) {
+    const auto outcome = copy_shared(request, share, *block);
+    job_token_.give_back();
+    return outcome;
   }
   copy_alone(share);
-  return {};
+  return Outcome::kCopied;
 }
 
-void ShmLane::copy_alone(const Share& share) {
+void LargeCopies::copy_alone(const Share& share) {
   Job job;
   auto generation = open_job(job, {});
-  Team::Help team(share.length >= kTeamFrom ? shared_->team : nullptr, job.ticket, generation,
-                  share);
+  Team::Help team(share.length >= kTeamFrom ? team_ : nullptr, job.ticket, generation, share);
   copy_pieces(job.ticket, generation, share);
   team.end();
 }
@@ -64,8 +51,8 @@ void ShmLane::copy_alone(const Share& share) {
 // The writer never waits for a receiver that does not help, only for pieces that one has claimed.
 // Those it must wait for: copied again by the writer, they could be overwritten with stale bytes
 // by the late helper after the flag is seen and the memory used for something else.
-Status ShmLane::copy_shared(const Request& request, const Share& share,
-                            const memory::Block& block) {
+LargeCopies::Outcome LargeCopies::copy_shared(const Request& request, const Share& share,
+                                              const memory::Block& block) {
   JobView what;
   what.length = request.length;
   what.key = request.remote.key;
@@ -75,37 +62,31 @@ Status ShmLane::copy_shared(const Request& request, const Share& share,
   what.streaming = share.streaming;
   what.source_block = block.id;
   what.source_offset = static_cast<std::uint64_t>(request.local - block.bytes.data());
-  Job& job = wires_->outward.job;
+  Job& job = outward_;
   auto generation = open_job(job, what);
-  peer_->ask_for_help(wires_->peer_loop, wires_->peer_index, request.length >= kWakeFrom);
-  Team::Help team(request.length >= kTeamFrom ? shared_->team : nullptr, job.ticket, generation,
-                  share);
+  peer_.ask_for_help(peer_loop_, peer_index_, request.length >= kWakeFrom);
+  Team::Help team(request.length >= kTeamFrom ? team_ : nullptr, job.ticket, generation, share);
   auto copied = copy_pieces(job.ticket, generation, share);
   copied += team.end();
   return await_helpers(generation, share.pieces() - copied, request.deadline);
 }
 
-Status ShmLane::await_helpers(std::uint32_t generation, std::uint32_t claimed, Deadline deadline) {
-  if (claimed == 0) return {};
-  if (deadline.ns() == 0) deadline = Deadline::after(shared_->context->options->operation_deadline);
+LargeCopies::Outcome LargeCopies::await_helpers(std::uint32_t generation, std::uint32_t claimed,
+                                                Deadline deadline) {
+  if (claimed == 0) return Outcome::kCopied;
+  if (deadline.ns() == 0) deadline = Deadline::after(context_.options->operation_deadline);
   for (unsigned spins = 1;; ++spins) {
-    if (finished_by_helpers(wires_->outward.job, generation) >= claimed) return {};
+    if (finished_by_helpers(outward_, generation) >= claimed) return Outcome::kCopied;
     cpu_relax();
     if (spins % waiting::kHelperPausesPerLook != 0) continue;
-    if (!up()) return tl::unexpected<Error>(cause());
+    if (!up_.load(std::memory_order_acquire)) return Outcome::kLaneDown;
     if (spins % waiting::kHelperPausesPerYield != 0) continue;
     sched_yield();
-    if (!deadline.expired()) continue;
-    // The helper may still write. Its end of the lane is closed before a new lane is made, and
-    // closing waits for it.
-    auto error = fail(Code::kDeadlineExceeded, "the peer stopped in the middle of helping");
-    up_.store(false, std::memory_order_release);
-    if (auto session = peer_->session()) session->lane_broken(*this, error.value());
-    return error;
+    if (deadline.expired()) return Outcome::kHelperLate;
   }
 }
 
-void ShmLane::copy_out(const Request& request, const std::byte* from) {
+void LargeCopies::copy_out(const Request& request, const std::byte* from) {
   if (request.length < kTeamFrom) {
     std::memcpy(request.local, from, request.length);
     return;
@@ -113,30 +94,29 @@ void ShmLane::copy_out(const Request& request, const std::byte* from) {
   copy_alone(share_of(request.local, from, request.length));
 }
 
-// A few pieces, so that whoever waits here looks at its flag often.
-int ShmLane::help_on_loop() {
-  auto job = look_at_job(wires_->inward.job);
-  wires_->helping = job.has_value() && help_with(*job);
-  return wires_->helping ? 1 : 0;
+int LargeCopies::help_on_loop() {
+  auto job = look_at_job(inward_);
+  helping_ = job.has_value() && help_with(*job);
+  return helping_ ? 1 : 0;
 }
 
 // Everything in the job is the peer's word: the grant is checked as for any request, and the source
 // is read-only memory of the peer.
-bool ShmLane::help_with(const JobView& job) {
+bool LargeCopies::help_with(const JobView& job) {
   InFlight::Section section(InFlight::Memory::kBoth);
   RemoteRegion remote;
   remote.key = job.key;
   remote.epoch = job.epoch;
-  auto grant = shared_->context->grants->check(remote, job.offset, job.length, Rights::kWrite,
-                                               peer_->number());
+  auto grant =
+      context_.grants->check(remote, job.offset, job.length, Rights::kWrite, peer_.number());
   if (!grant) return false;
-  auto source = peer_->source(job.source_block);
+  auto source = peer_.source(job.source_block);
   if (job.source_offset > source.size() || job.length > source.size() - job.source_offset)
     return false;
   Share share{
       reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(grant->address)) + job.offset,
       source.data() + job.source_offset, job.length, job.piece, job.streaming};
-  return help(wires_->inward.job, job, share, kPiecesAtOnce) != 0;
+  return help(inward_, job, share, kPiecesAtOnce) != 0;
 }
 
 }  // namespace ferry::fabric::shm
