@@ -5,7 +5,8 @@
 # name | part of --quick | has gtest cases, so that a filter selects in it | what it does
 stages=(
   "format      | no  | no  | layout of the sources (clang-format)"
-  "includes    | no  | no  | rooms, private headers, file length (tools/check-includes)"
+  "includes    | no  | no  | rooms and private headers (tools/check-includes)"
+  "code        | no  | no  | sizes of functions, classes and files; circles of includes (tools/check-code)"
   "history     | no  | no  | form of the newest commits (tools/check-history)"
   "release     | yes | yes | unit, contract and multi-process tests, as users run them"
   "scripts     | yes | no  | the program and the examples, from outside"
@@ -73,6 +74,8 @@ stage_format() {
 }
 
 stage_includes() { check "includes" 60 tools/check-includes; }
+
+stage_code() { check "code" 120 tools/check-code; }
 
 stage_history() { check "history" 60 tools/check-history; }
 

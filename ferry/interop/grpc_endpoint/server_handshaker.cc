@@ -80,7 +80,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     if (incoming_.length == 0) {
       read_more();
     } else {
-      handle_ready();
+      take_in();
     }
   }
 
@@ -132,7 +132,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     if (!status.ok()) {
       fail_handshake(status);
     } else if (step_ == Step::kRead) {
-      handle_ready();
+      take_in();
     } else if (!refused_.ok()) {
       fail_handshake(refused_);
     } else if (call_->done()) {
@@ -173,7 +173,7 @@ class ServerHandshaker final : public grpc_core::Handshaker {
     hub_.doorbell().detach();
   }
 
-  void handle_ready() FERRY_REQUIRES(lock_) {
+  void take_in() FERRY_REQUIRES(lock_) {
     if (call_) {
       feed();
       return;
