@@ -44,6 +44,7 @@ programs=(
   "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
   "grpc, static  | 60  | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*"
   "grpc, static  | 100 | tsan              | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*:GrpcEnds.*-*Callback*"
+  "steady        | 120 | release           | ferry_steady_tests"
   "cli           | 120 | release           | ferry_cli_tests"
   "bench         | 120 | release           | ferry_bench_tests"
   "rounds        | 120 | release           | ferry_round_tests"
@@ -88,7 +89,7 @@ run_programs() {
   local preset=$1 for_stage=$2 factor=$3 line name command program
   shift 3
   build "$preset" ferry ferry-bench ferry-mount ferry_unit_tests ferry_train_tests ferry_ps_tests ferry_contract_tests ferry_process_tests \
-    ferry_cli_tests ferry_bench_tests ferry_round_tests ferry_grpc_tests ferry_grpc_plugin_tests ferry_grpc_static_tests || return 0
+    ferry_steady_tests ferry_cli_tests ferry_bench_tests ferry_round_tests ferry_grpc_tests ferry_grpc_plugin_tests ferry_grpc_static_tests || return 0
   for line in "${programs[@]}"; do
     name=$(field 1 "$line")
     [[ " $(field 3 "$line") " == *" $for_stage "* ]] || continue
