@@ -186,7 +186,7 @@ function(ferry_grpc_plugin)
   set_target_properties(ferry_grpc_static PROPERTIES ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
     OUTPUT_NAME ferry_grpc)
   ferry_public(ferry_grpc_static grpc_endpoint)
-  install(TARGETS ferry_grpc DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS ferry_grpc DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin)
 endfunction()
 
 function(ferry_job_library)
