@@ -93,8 +93,9 @@ TEST_F(LongRuns, TensorsOfOneAndFourGiB) {
     auto bytes = out.bytes();
     for (std::size_t at = 0; at + 8 <= bytes.size(); at += kPageStep)
       std::memcpy(bytes.data() + at, &at, sizeof at);
-    std::thread other([&] { must(sender.send(out, in(60s))); });
-    auto arrival = must(receiver.receive(in(60s)));
+    // Minutes: beside others, four GiB take as long as these let them.
+    std::jthread other([&] { must(sender.send(out, in(300s))); });
+    auto arrival = must(receiver.receive(in(300s)));
     other.join();
     auto got = arrival.bytes();
     ASSERT_EQ(got.size(), bytes.size());

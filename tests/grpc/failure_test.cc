@@ -18,6 +18,7 @@
 namespace {
 
 using ferry::test::Echo;
+using ferry::test::Words;
 
 // With the plug-in they go its way.
 void expect_calls_our_way(Server& server) {
@@ -127,12 +128,23 @@ TEST(GrpcEnds, AClientThatIsKilledHarmsNobody) {
 TEST(GrpcEnds, GracefulShutdownLetsCallsEnd) {
   Server server;
   auto stub = Echo::NewStub(server.channel());
-  ASSERT_TRUE(call_echo(*stub, 100).ok());
-  grpc::Status late;
-  std::thread caller([&] { late = call_echo(*stub, 3 << 20, 30, false, 500); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_EQ(server.stop(), 0);
-  caller.join();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  auto talk = stub->Talk(&context);
+  Words asked;
+  Words said;
+  asked.set_payload(stamped(3 << 20, 1));
+  ASSERT_TRUE(talk->Write(asked) && talk->Read(&said));  // the server has the call
+  asked.set_sleep_ms(500);
+  ASSERT_TRUE(talk->Write(asked));
+  int stopped = -1;
+  std::thread stopping([&] { stopped = server.stop(); });
+  EXPECT_TRUE(talk->Read(&said));
+  EXPECT_EQ(said.payload(), asked.payload());
+  talk->WritesDone();
+  const auto late = talk->Finish();
+  stopping.join();
+  EXPECT_EQ(stopped, 0);
   EXPECT_TRUE(late.ok()) << late.error_message();
   EXPECT_EQ(call_echo(*stub, 100, 5).error_code(), grpc::StatusCode::UNAVAILABLE);
 }

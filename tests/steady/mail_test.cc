@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "ferry/transfer/mailbox.h"
+#include "ferry/mail/mailbox.h"
 #include "tests/steady/kit.h"
 
 namespace ferry::steady {
