@@ -155,7 +155,7 @@ Status Executor::Core::wait_for_polls() {
     if (program_.items[at].kind == Kind::kPoll)
       until = std::min(until, Deadline::at_ns(program_.items[at].kernel->poll_again_ns()));
   if (rendezvous_ != nullptr) {
-    (void)rendezvous_->wait_until([this] { return any_stirs(); }, until);
+    (void)rendezvous_->wait_until([this] { return any_may_be_ready(); }, until);
   } else {
     std::this_thread::sleep_for(until.left());
   }
@@ -164,11 +164,11 @@ Status Executor::Core::wait_for_polls() {
               waiting_for());
 }
 
-bool Executor::Core::any_stirs() const {
+bool Executor::Core::any_may_be_ready() const {
   return std::any_of(polls_.begin(), polls_.end(), [this](std::uint32_t at) {
     const auto& item = program_.items[at];
-    if (item.kind == Kind::kSend) return item.send->stirs();
-    return item.kind == Kind::kReceive && item.receive->stirs(step_);
+    if (item.kind == Kind::kSend) return item.send->may_be_ready();
+    return item.kind == Kind::kReceive && item.receive->may_be_ready(step_);
   });
 }
 

@@ -48,7 +48,7 @@ class Executor::Core final : ops::KernelContext {
   void finish(std::uint32_t at);
   void make_ready(std::uint32_t at);
   Status wait_for_polls();
-  bool any_stirs() const;
+  bool any_may_be_ready() const;
   std::string waiting_for() const;
   tl::unexpected<Error> named(const Error& error, const Item& item) const;
   void drop_use(Slot slot);

@@ -51,7 +51,7 @@ class EdgeSendEnd final : public SendEnd {
     if (*finished) transfer_ns_ += static_cast<std::uint64_t>(now_ns() - begun_);
     return finished;
   }
-  bool stirs() const override { return sender_.may_be_ready(); }
+  bool may_be_ready() const override { return sender_.may_be_ready(); }
   CrossingStats stats() const override {
     const auto edge = sender_.stats();
     return {.tensors = edge.tensors,
@@ -126,7 +126,7 @@ class EdgeReceiveEnd final : public ReceiveEnd {
     if (last.error().code() == Code::kDeadlineExceeded) return false;
     return from_task(peer_, last.error());
   }
-  bool stirs(std::uint64_t) const override { return receiver_.may_be_ready(); }
+  bool may_be_ready(std::uint64_t) const override { return receiver_.may_be_ready(); }
   Result<tensor::Tensor> take() override {
     auto arrival = receiver_.receive({});
     if (!arrival) return from_task(peer_, arrival.error());
@@ -195,7 +195,7 @@ class SharedReceiveEnd final : public ReceiveEnd {
       return from_task(peer_, read.error());
     return false;
   }
-  bool stirs(std::uint64_t step) const override {
+  bool may_be_ready(std::uint64_t step) const override {
     return reader_.ready(every_step_ ? step : 1) || !channel_.alive();
   }
   Result<tensor::Tensor> take() override {

@@ -13,13 +13,13 @@ class NoRendezvous final : public Rendezvous {
     Result<std::optional<tensor::Tensor>> output(const tensor::Spec&) override { return {}; }
     Result<bool> start(const tensor::Tensor&, std::uint64_t) override { return false; }
     Result<bool> finished() override { return false; }
-    bool stirs() const override { return false; }
+    bool may_be_ready() const override { return false; }
     CrossingStats stats() const override { return {}; }
   };
   class Receive final : public ReceiveEnd {
     Status expect(std::uint64_t) override { return {}; }
     Result<bool> ready(std::uint64_t) override { return false; }
-    bool stirs(std::uint64_t) const override { return false; }
+    bool may_be_ready(std::uint64_t) const override { return false; }
     Result<tensor::Tensor> take() override { return fail(Code::kUnimplemented, "nothing comes"); }
     CrossingStats stats() const override { return {}; }
   };

@@ -39,7 +39,7 @@ class SendEnd {
   virtual Result<bool> start(const tensor::Tensor& tensor, std::uint64_t step) = 0;
   virtual Result<bool> finished() = 0;
   // Whether start() or finished() might say more than last time: a plain look.
-  virtual bool stirs() const = 0;
+  virtual bool may_be_ready() const = 0;
   virtual CrossingStats stats() const = 0;
 };
 
@@ -51,7 +51,7 @@ class ReceiveEnd {
   virtual Status expect(std::uint64_t step) = 0;
   // Whether the step's tensor is there. Never blocks.
   virtual Result<bool> ready(std::uint64_t step) = 0;
-  virtual bool stirs(std::uint64_t step) const = 0;
+  virtual bool may_be_ready(std::uint64_t step) const = 0;
   // The tensor, once ready() says true. Its memory may be seen by others: nobody writes to it. Its
   // share gives it back, from any thread, before the end is closed.
   virtual Result<tensor::Tensor> take() = 0;

@@ -48,7 +48,7 @@ class GrpcSendEnd final : public runtime::SendEnd {
     return true;
   }
   Result<bool> finished() override { return released_->load(std::memory_order_acquire); }
-  bool stirs() const override { return released_->load(std::memory_order_relaxed); }
+  bool may_be_ready() const override { return released_->load(std::memory_order_relaxed); }
   runtime::CrossingStats stats() const override { return stats_; }
 
  private:
@@ -100,7 +100,7 @@ class GrpcReceiveEnd final : public runtime::ReceiveEnd, GrpcTag {
     if (call_->status.ok()) return true;
     return fail(Code::kUnavailable, "{}: {}", from_, call_->status.error_message());
   }
-  bool stirs(std::uint64_t) const override { return done_.load(std::memory_order_relaxed); }
+  bool may_be_ready(std::uint64_t) const override { return done_.load(std::memory_order_relaxed); }
 
   Result<tensor::Tensor> take() override {
     std::vector<grpc::Slice> slices;
