@@ -31,7 +31,7 @@ Result<std::vector<tensor::Tensor>> Executor::Core::run(std::uint64_t step,
   broken_ = true;
   FERRY_TRY(begin(step, feeds, deadline));
   while (done_ < program_.items.size()) FERRY_TRY(advance());
-  placement_.end_step();
+  allocation_.end_step();
   ++stats_.steps;
   stats_.operators += program_.items.size();
   broken_ = false;
@@ -43,8 +43,8 @@ Status Executor::Core::begin(std::uint64_t step, std::span<const Feed> feeds, De
   feeds_ = feeds;
   deadline_ = deadline;
   done_ = 0;
-  placement_.begin_step();
-  stats_.traced_steps += placement_.tracing() ? 1 : 0;
+  allocation_.begin_step();
+  stats_.traced_steps += allocation_.tracing() ? 1 : 0;
   for (Slot slot = 0; slot < values_.size(); ++slot) values_[slot].uses_left = program_.uses[slot];
   for (std::size_t at = 0; at < program_.items.size(); ++at) {
     waits_for_[at] = program_.items[at].waits_for;
@@ -106,7 +106,7 @@ Result<bool> Executor::Core::poll_send(std::uint32_t at) {
   const auto& item = program_.items[at];
   const auto& tensor = values_[item.inputs[0]].tensor;
   if (!sending_[at]) {
-    placement_.see_send(at, tensor);
+    allocation_.see_send(at, tensor);
     const auto started = item.send->start(tensor, step_);
     if (!started) return named(started.error(), item);
     if (!*started) return false;
@@ -200,8 +200,8 @@ std::vector<tensor::Tensor> Executor::Core::fetch() {
 
 ExecutorStats Executor::Core::stats() const {
   auto stats = stats_;
-  stats.sites_in_place = placement_.sites(Placement::Memory::kEnd);
-  stats.sites_registered = placement_.sites(Placement::Memory::kRegistered);
+  stats.sites_in_place = allocation_.sites(OutputAllocation::Memory::kEnd);
+  stats.sites_registered = allocation_.sites(OutputAllocation::Memory::kRegistered);
   stats.blocks = ordinary_.made() + registered_.made() + scratch_.made();
   return stats;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ferry/runtime/executor.h"
-#include "ferry/runtime/placement_internal.h"
+#include "ferry/runtime/output_allocation_internal.h"
 #include "ferry/runtime/program_internal.h"
 
 namespace ferry::runtime {
@@ -22,7 +22,7 @@ class Executor::Core final : ops::KernelContext {
  public:
   Core(Program program, Variables& variables, Rendezvous* rendezvous, ExecutorOptions options)
       : program_(std::move(program)),
-        placement_(program_),
+        allocation_(program_),
         variables_(variables),
         rendezvous_(rendezvous),
         ordinary_(make_ordinary_block),
@@ -73,7 +73,7 @@ class Executor::Core final : ops::KernelContext {
   Status allocate(const tensor::Spec& spec, Value& value);
 
   Program program_;
-  Placement placement_;
+  OutputAllocation allocation_;
   Variables& variables_;
   Rendezvous* rendezvous_;
   Buffers ordinary_;

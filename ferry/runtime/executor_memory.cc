@@ -68,19 +68,19 @@ Result<bool> Executor::Core::reuse(std::uint32_t index, const tensor::Spec& spec
 }
 
 Status Executor::Core::allocate(const tensor::Spec& spec, Value& value) {
-  const auto choice = placement_.next_of(at_);
+  const auto choice = allocation_.next_of(at_);
   value.writable = true;
-  if (choice.memory == Placement::Memory::kEnd) {
+  if (choice.memory == OutputAllocation::Memory::kEnd) {
     if (auto place = FERRY_TRY(choice.end->output(spec))) {
       value.tensor = *std::move(place);
-      placement_.note(value.tensor, choice);
+      allocation_.note(value.tensor, choice);
       return {};
     }
   }
-  const bool ordinary = choice.memory == Placement::Memory::kOrdinary;
+  const bool ordinary = choice.memory == OutputAllocation::Memory::kOrdinary;
   value.home = ordinary ? &ordinary_ : &registered_;
   value.tensor = FERRY_TRY(value.home->take(spec));
-  placement_.note(value.tensor, choice);
+  allocation_.note(value.tensor, choice);
   return {};
 }
 

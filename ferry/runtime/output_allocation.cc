@@ -1,11 +1,11 @@
 // Data path.
 #include <algorithm>
 
-#include "ferry/runtime/placement_internal.h"
+#include "ferry/runtime/output_allocation_internal.h"
 
 namespace ferry::runtime {
 
-Placement::Placement(const Program& program)
+OutputAllocation::OutputAllocation(const Program& program)
     : program_(program),
       planned_(program.items.size()),
       allocations_(program.items.size()),
@@ -14,7 +14,7 @@ Placement::Placement(const Program& program)
     planned_[item].resize(program.items[item].node->outputs.size());
 }
 
-void Placement::begin_step() {
+void OutputAllocation::begin_step() {
   std::fill(allocations_.begin(), allocations_.end(), 0);
   if (!tracing_) return;
   trace_.clear();
@@ -23,18 +23,18 @@ void Placement::begin_step() {
   std::fill(plan_of_send_.begin(), plan_of_send_.end(), nullptr);
 }
 
-Placement::Choice Placement::next_of(std::uint32_t item) {
+OutputAllocation::Choice OutputAllocation::next_of(std::uint32_t item) {
   const auto nth = allocations_[item]++;
   const auto& planned = planned_[item][nth];
   return {planned.memory, planned.end, {item, nth}};
 }
 
-void Placement::note(const tensor::Tensor& tensor, const Choice& choice) {
+void OutputAllocation::note(const tensor::Tensor& tensor, const Choice& choice) {
   if (tracing_) trace_.note(tensor.data(), tensor.bytes().size(), choice.site);
   planned_[choice.site.node][choice.site.allocation].given = tensor.data();
 }
 
-void Placement::see_send(std::uint32_t item, const tensor::Tensor& tensor) {
+void OutputAllocation::see_send(std::uint32_t item, const tensor::Tensor& tensor) {
   if (tracing_) {
     if (const auto found = trace_.find(tensor.data()))
       sent_[found->site].push_back(
@@ -44,7 +44,7 @@ void Placement::see_send(std::uint32_t item, const tensor::Tensor& tensor) {
   }
 }
 
-void Placement::end_step() {
+void OutputAllocation::end_step() {
   if (tracing_) {
     for (const auto& [site, sends] : sent_) {
       auto& plan = planned_[site.node][site.allocation];
@@ -59,7 +59,7 @@ void Placement::end_step() {
   tracing_ = std::exchange(surprised_, false);
 }
 
-std::uint64_t Placement::sites(Memory memory) const {
+std::uint64_t OutputAllocation::sites(Memory memory) const {
   std::uint64_t count = 0;
   for (const auto& item : planned_)
     for (const auto& plan : item) count += plan.memory == memory ? 1 : 0;

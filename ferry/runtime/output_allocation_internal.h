@@ -10,11 +10,11 @@ namespace ferry::runtime {
 
 // Where the outputs of nodes are allocated: the set S of sites whose tensors are sent, found by
 // tracing a step, and what follows from it. One thread.
-class Placement {
+class OutputAllocation {
  public:
   enum class Memory { kOrdinary, kRegistered, kEnd };
 
-  explicit Placement(const Program& program);
+  explicit OutputAllocation(const Program& program);
 
   // A step begins; it is traced if there is nothing to go by.
   void begin_step();
