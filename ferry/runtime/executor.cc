@@ -45,7 +45,8 @@ Status Executor::Core::begin(std::uint64_t step, std::span<const Feed> feeds, De
   done_ = 0;
   allocation_.begin_step();
   stats_.traced_steps += allocation_.tracing() ? 1 : 0;
-  for (Slot slot = 0; slot < values_.size(); ++slot) values_[slot].uses_left = program_.uses[slot];
+  for (ValueId value_id = 0; value_id < values_.size(); ++value_id)
+    values_[value_id].uses_left = program_.uses[value_id];
   for (std::size_t at = 0; at < program_.items.size(); ++at) {
     waits_for_[at] = program_.items[at].waits_for;
     if (auto* end = program_.items[at].receive) FERRY_TRY(end->expect(step));
@@ -140,9 +141,10 @@ Status Executor::Core::compute(std::uint32_t at) {
 void Executor::Core::finish(std::uint32_t at) {
   const auto& item = program_.items[at];
   ++done_;
-  for (const auto slot : item.inputs) drop_use(slot);
-  for (Slot slot = item.first_output; slot < item.first_output + item.node->outputs.size(); ++slot)
-    if (program_.uses[slot] == 0) drop(slot);
+  for (const auto value_id : item.inputs) drop_use(value_id);
+  for (ValueId value_id = item.first_output;
+       value_id < item.first_output + item.node->outputs.size(); ++value_id)
+    if (program_.uses[value_id] == 0) drop(value_id);
   for (const auto next : item.next)
     if (--waits_for_[next] == 0) make_ready(next);
 }
@@ -191,9 +193,9 @@ tl::unexpected<Error> Executor::Core::named(const Error& error, const Item& item
 
 std::vector<tensor::Tensor> Executor::Core::fetch() {
   std::vector<tensor::Tensor> fetched;
-  for (const auto slot : program_.fetches) {
-    fetched.push_back(values_[slot].tensor);
-    drop_use(slot);
+  for (const auto value_id : program_.fetches) {
+    fetched.push_back(values_[value_id].tensor);
+    drop_use(value_id);
   }
   return fetched;
 }

@@ -51,8 +51,8 @@ class Executor::Core final : ops::KernelContext {
   bool any_may_be_ready() const;
   std::string waiting_for() const;
   tl::unexpected<Error> named(const Error& error, const Item& item) const;
-  void drop_use(Slot slot);
-  void drop(Slot slot);
+  void drop_use(ValueId value_id);
+  void drop(ValueId value_id);
   std::vector<tensor::Tensor> fetch();
 
   // KernelContext: of the item that runs.

@@ -3,12 +3,12 @@
 
 namespace ferry::runtime {
 
-void Executor::Core::drop_use(Slot slot) {
-  if (--values_[slot].uses_left == 0) drop(slot);
+void Executor::Core::drop_use(ValueId value_id) {
+  if (--values_[value_id].uses_left == 0) drop(value_id);
 }
 
-void Executor::Core::drop(Slot slot) {
-  auto& value = values_[slot];
+void Executor::Core::drop(ValueId value_id) {
+  auto& value = values_[value_id];
   value.writable = false;
   if (auto* home = std::exchange(value.home, nullptr)) {
     home->give(std::move(value.tensor));

@@ -19,8 +19,8 @@ class Compiler {
     number_slots(order);
     for (const auto id : order) FERRY_TRY(add(graph_.node(id)));
     for (const auto& fetch : fetches) {
-      program_.fetches.push_back(slot_of(fetch));
-      ++program_.uses[slot_of(fetch)];
+      program_.fetches.push_back(value_of(fetch));
+      ++program_.uses[value_of(fetch)];
     }
     for (std::uint32_t at = 0; at < program_.items.size(); ++at)
       if (program_.items[at].waits_for == 0) program_.first.push_back(at);
@@ -43,14 +43,14 @@ class Compiler {
     return needed;
   }
 
-  Slot slot_of(graph::Output output) const { return first_[output.node] + output.index; }
+  ValueId value_of(graph::Output output) const { return first_[output.node] + output.index; }
 
   void number_slots(const std::vector<graph::NodeId>& order) {
     first_.resize(graph_.size());
-    Slot next = 0;
+    ValueId next = 0;
     for (const auto id : order) {
       first_[id] = next;
-      next += static_cast<Slot>(graph_.node(id).outputs.size());
+      next += static_cast<ValueId>(graph_.node(id).outputs.size());
     }
     program_.uses.resize(next);
   }
@@ -62,8 +62,8 @@ class Compiler {
     FERRY_TRY(give_code(item));
     const auto at = items_[node.id];
     for (const auto& input : node.inputs) {
-      item.inputs.push_back(slot_of(input));
-      ++program_.uses[slot_of(input)];
+      item.inputs.push_back(value_of(input));
+      ++program_.uses[value_of(input)];
       program_.items[items_[input.node]].next.push_back(at);
     }
     for (const auto before : node.after) program_.items[items_[before]].next.push_back(at);
@@ -105,7 +105,7 @@ class Compiler {
   Variables& variables_;
   Rendezvous* rendezvous_;
   std::vector<std::uint32_t> items_;  // by node
-  std::vector<Slot> first_;           // by node
+  std::vector<ValueId> first_;        // by node
   Program program_;
 };
 

@@ -9,8 +9,8 @@
 
 namespace ferry::runtime {
 
-// One output of a node in an executor's program.
-using Slot = std::uint32_t;
+// One value of a step, that is, one output of a node: an index into Executor's values.
+using ValueId = std::uint32_t;
 
 // A node, prepared to run.
 struct Item {
@@ -23,8 +23,8 @@ struct Item {
   ReceiveEnd* receive = nullptr;
   std::uint32_t crossing = 0;
   Variable* updated = nullptr;
-  std::vector<Slot> inputs;
-  Slot first_output = 0;
+  std::vector<ValueId> inputs;
+  ValueId first_output = 0;
   std::vector<std::uint32_t> next;  // items that wait for this one; twice if for two reasons
   std::uint32_t waits_for = 0;
 };
@@ -32,9 +32,9 @@ struct Item {
 // A graph as an executor runs it.
 struct Program {
   std::vector<Item> items;           // inputs first
-  std::vector<std::uint32_t> uses;   // of each slot, by items and fetches
+  std::vector<std::uint32_t> uses;   // of each value, by items and fetches
   std::vector<std::uint32_t> first;  // items that wait for none, those that others need first
-  std::vector<Slot> fetches;
+  std::vector<ValueId> fetches;
 };
 
 Result<Program> make_program(const graph::Graph& graph, Variables& variables,
