@@ -54,8 +54,8 @@ void turn_tiles(const std::uint32_t* x, std::uint32_t* y, std::size_t rows, std:
           y[row * columns + column] = x[column * x_step + row];
 }
 
-// The innermost loops turn a matrix: those of the output read the input by columns.
-bool turns_a_matrix(const Walk<2>& way) {
+// The innermost loops transpose a matrix: those of the output read the input by columns.
+bool is_transposition(const Walk<2>& way) {
   const auto depth = way.depth();
   return depth >= 2 && way.steps(depth - 1)[0] == 1 && way.steps(depth - 2)[1] == 1;
 }
@@ -63,9 +63,10 @@ bool turns_a_matrix(const Walk<2>& way) {
 void transpose_matrices(const Walk<2>& way, const Mover& move) {
   const auto depth = way.depth();
   Walk<2> outer;
-  for (std::size_t loop = 0; loop + 2 < depth; ++loop) outer.add(way.turns(loop), way.steps(loop));
-  const auto rows = static_cast<std::size_t>(way.turns(depth - 2));
-  const auto columns = static_cast<std::size_t>(way.turns(depth - 1));
+  for (std::size_t loop = 0; loop + 2 < depth; ++loop)
+    outer.add(way.iterations(loop), way.steps(loop));
+  const auto rows = static_cast<std::size_t>(way.iterations(depth - 2));
+  const auto columns = static_cast<std::size_t>(way.iterations(depth - 1));
   const auto x_step = way.steps(depth - 1)[1];
   const auto* x = reinterpret_cast<const std::uint32_t*>(move.from);
   auto* y = reinterpret_cast<std::uint32_t*>(move.to);
@@ -85,7 +86,7 @@ Status run_transpose(const Call& call) {
   for (std::size_t axis = 0; axis < shape.rank(); ++axis)
     way.add(shape.dim(axis), {y_steps[axis], x_steps[static_cast<std::size_t>(order[axis])]});
   const auto move = mover_of(call.in(0), FERRY_TRY(call.out()));
-  if (move.size == 4 && turns_a_matrix(way)) {
+  if (move.size == 4 && is_transposition(way)) {
     transpose_matrices(way, move);
     return {};
   }

@@ -7,81 +7,81 @@
 
 namespace ferry::ops {
 
-// A way through K arrays at once: loops, the outermost first, each with a number of turns and, for
-// each array, a step in elements. Loops that make one are joined, so that the innermost is as long
-// as it can be.
+// A way through K arrays at once: loops, the outermost first, each with a number of iterations and,
+// for each array, a step in elements. Loops that make one are joined, so that the innermost is as
+// long as it can be.
 template <std::size_t K>
 class Walk {
  public:
   using Offsets = std::array<std::int64_t, K>;
 
   // A loop inside those before it.
-  void add(std::int64_t turns, const Offsets& steps) {
-    if (turns == 1) return;
-    if (depth_ > 0 && continues(turns, steps)) {
-      turns_[depth_ - 1] *= turns;
+  void add(std::int64_t iterations, const Offsets& steps) {
+    if (iterations == 1) return;
+    if (depth_ > 0 && continues(iterations, steps)) {
+      iterations_[depth_ - 1] *= iterations;
       steps_[depth_ - 1] = steps;
       return;
     }
-    turns_[depth_] = turns;
+    iterations_[depth_] = iterations;
     steps_[depth_] = steps;
     ++depth_;
   }
 
   std::size_t depth() const { return depth_; }
-  std::int64_t turns(std::size_t loop) const { return turns_[loop]; }
+  std::int64_t iterations(std::size_t loop) const { return iterations_[loop]; }
   const Offsets& steps(std::size_t loop) const { return steps_[loop]; }
   std::size_t inner() const {
-    return depth_ == 0 ? 1 : static_cast<std::size_t>(turns_[depth_ - 1]);
+    return depth_ == 0 ? 1 : static_cast<std::size_t>(iterations_[depth_ - 1]);
   }
   std::size_t outer() const {
     std::size_t count = 1;
     for (std::size_t loop = 0; loop + 1 < depth_; ++loop)
-      count *= static_cast<std::size_t>(turns_[loop]);
+      count *= static_cast<std::size_t>(iterations_[loop]);
     return count;
   }
 
-  // row(offsets, n, steps) for the turns begin to end of the outer loops, taken as one.
+  // row(offsets, n, steps) for the iterations begin to end of the outer loops, taken as one.
   template <class Row>
   void rows(std::size_t begin, std::size_t end, Row row) const {
     const auto steps = depth_ == 0 ? Offsets{} : steps_[depth_ - 1];
     std::array<std::int64_t, tensor::Shape::kMaxRank + 1> at{};
     auto offsets = seek(begin, at);
-    for (auto turn = begin; turn < end; ++turn) {
+    for (auto iteration = begin; iteration < end; ++iteration) {
       row(offsets, inner(), steps);
       for (auto loop = depth_ - 1; depth_ > 0 && loop-- > 0;) {
         move(offsets, loop, 1);
-        if (++at[loop] < turns_[loop]) break;
-        move(offsets, loop, -turns_[loop]);
+        if (++at[loop] < iterations_[loop]) break;
+        move(offsets, loop, -iterations_[loop]);
         at[loop] = 0;
       }
     }
   }
 
  private:
-  bool continues(std::int64_t turns, const Offsets& steps) const {
+  bool continues(std::int64_t iterations, const Offsets& steps) const {
     for (std::size_t k = 0; k < K; ++k)
-      if (steps_[depth_ - 1][k] != turns * steps[k]) return false;
+      if (steps_[depth_ - 1][k] != iterations * steps[k]) return false;
     return true;
   }
-  void move(Offsets& offsets, std::size_t loop, std::int64_t turns) const {
-    for (std::size_t k = 0; k < K; ++k) offsets[k] += turns * steps_[loop][k];
+  void move(Offsets& offsets, std::size_t loop, std::int64_t iterations) const {
+    for (std::size_t k = 0; k < K; ++k) offsets[k] += iterations * steps_[loop][k];
   }
   template <class Indices>
-  Offsets seek(std::size_t turn, Indices& at) const {
+  Offsets seek(std::size_t iteration, Indices& at) const {
     Offsets offsets{};
     for (auto loop = depth_ - 1; depth_ > 0 && loop-- > 0;) {
-      const auto turns = static_cast<std::size_t>(turns_[loop]);
-      if (turns == 0) break;
-      at[loop] = static_cast<std::int64_t>(turn % turns);
-      turn /= turns;
+      const auto iterations = static_cast<std::size_t>(iterations_[loop]);
+      if (iterations == 0) break;
+      at[loop] = static_cast<std::int64_t>(iteration % iterations);
+      iteration /= iterations;
       move(offsets, loop, at[loop]);
     }
     return offsets;
   }
 
   std::size_t depth_ = 0;
-  std::array<std::int64_t, tensor::Shape::kMaxRank + 1> turns_{};
+  std::array<std::int64_t, tensor::Shape::kMaxRank + 1> iterations_{};
   std::array<Offsets, tensor::Shape::kMaxRank + 1> steps_{};
 };
 
