@@ -32,7 +32,7 @@ struct Mount {
   }
   // The only value that all elements have.
   float value(TensorFile& tensor) {
-    files.look_again(tensor);
+    files.drop_cached(tensor);
     Piece piece;
     must(files.read_value(tensor, 0, tensor.bytes, piece));
     std::vector<float> all;

@@ -22,7 +22,7 @@ void add_overlap(std::uint64_t begin, std::span<const std::byte> bytes, std::uin
 
 }  // namespace
 
-Shown::~Shown() {
+PulledWeights::~PulledWeights() {
   const std::lock_guard hold(files_.worker_mutex_);
   if (const auto let_go = pulled_.release(); !let_go)
     logger().warn("mount: {}", let_go.error().message());
@@ -33,7 +33,7 @@ ModelFiles::ModelFiles(ps::Worker worker, Nanos patience, std::function<bool()> 
 
 ModelFiles::~ModelFiles() {
   for (auto& [name, tensor] : known_) {
-    tensor->shown.reset();
+    tensor->weights.reset();
     tensor->loan = {};  // must not outlive the worker
   }
 }
@@ -47,8 +47,8 @@ Status ModelFiles::in_turns(const std::function<Status(Deadline)>& call) {
   }
 }
 
-Result<std::shared_ptr<TensorFile>> ModelFiles::know(const std::string& name,
-                                                     ps::Parameter parameter) {
+Result<std::shared_ptr<TensorFile>> ModelFiles::open_tensor(const std::string& name,
+                                                            ps::Parameter parameter) {
   auto file = std::make_shared<TensorFile>();
   file->name = name;
   file->parameter = parameter;
@@ -74,7 +74,7 @@ Result<std::shared_ptr<TensorFile>> ModelFiles::find(const std::string& name) {
   }
   if (!parameter && parameter.error().code() == Code::kNotFound)
     return std::shared_ptr<TensorFile>();
-  return know(name, FERRY_TRY(std::move(parameter)));
+  return open_tensor(name, FERRY_TRY(std::move(parameter)));
 }
 
 Result<ModelFiles::Tensors> ModelFiles::list() {
@@ -99,28 +99,28 @@ Result<std::shared_ptr<TensorFile>> ModelFiles::make(const std::string& name,
     const std::lock_guard hold(worker_mutex_);
     parameter = FERRY_TRY(worker_.init(name, spec, values, update, soon()));
   }
-  return know(name, parameter);
+  return open_tensor(name, parameter);
 }
 
-void ModelFiles::look_again(TensorFile& tensor) {
-  std::shared_ptr<const Shown> old;  // dies when no lock is held
+void ModelFiles::drop_cached(TensorFile& tensor) {
+  std::shared_ptr<const PulledWeights> old;  // dies when no lock is held
   const std::lock_guard hold(tensor.mutex);
-  old = std::move(tensor.shown);
+  old = std::move(tensor.weights);
 }
 
-void ModelFiles::look_again_alone(TensorFile& tensor) {
+void ModelFiles::drop_cached_if_unused(TensorFile& tensor) {
   {
     const std::lock_guard hold(tensor.mutex);
-    if (tensor.shown.use_count() > 1) return;
+    if (tensor.weights.use_count() > 1) return;
   }
-  look_again(tensor);
+  drop_cached(tensor);
 }
 
-Result<std::shared_ptr<const Shown>> ModelFiles::show(TensorFile& tensor) {
+Result<std::shared_ptr<const PulledWeights>> ModelFiles::pull_weights(TensorFile& tensor) {
   const std::lock_guard one(tensor.pulling);
   {
     const std::lock_guard hold(tensor.mutex);
-    if (tensor.shown != nullptr) return tensor.shown;
+    if (tensor.weights != nullptr) return tensor.weights;
   }
   std::optional<ps::Pulled> pulled;
   const auto pull = [&](Deadline deadline) -> Status {
@@ -129,20 +129,21 @@ Result<std::shared_ptr<const Shown>> ModelFiles::show(TensorFile& tensor) {
     return {};
   };
   FERRY_TRY(in_turns(pull));
-  std::shared_ptr<const Shown> now = std::make_shared<Shown>(*this, *std::move(pulled));
-  std::shared_ptr<const Shown> old;  // dies when no lock is held
+  std::shared_ptr<const PulledWeights> now =
+      std::make_shared<PulledWeights>(*this, *std::move(pulled));
+  std::shared_ptr<const PulledWeights> old;  // dies when no lock is held
   const std::lock_guard hold(tensor.mutex);
-  old = std::exchange(tensor.shown, now);
+  old = std::exchange(tensor.weights, now);
   return now;
 }
 
 Status ModelFiles::read_value(TensorFile& tensor, std::uint64_t offset, std::uint64_t length,
                               Piece& piece) {
   if (tensor.assigned() && has_written(tensor)) return read_staged(tensor, offset, length, piece);
-  auto shown = FERRY_TRY(show(tensor));
-  for (const auto& view : shown->views())
+  auto weights = FERRY_TRY(pull_weights(tensor));
+  for (const auto& view : weights->views())
     add_overlap(view.offset, view.bytes, offset, length, piece);
-  piece.keep.push_back(std::move(shown));
+  piece.keep.push_back(std::move(weights));
   return {};
 }
 
@@ -224,7 +225,7 @@ Status ModelFiles::forget(TensorFile& tensor) {
 
 // Gradients are 0 where nothing was written; assigned weights stay as they are.
 Status ModelFiles::fill_gaps(TensorFile& tensor) {
-  std::shared_ptr<const Shown> shown;
+  std::shared_ptr<const PulledWeights> weights;
   bool keeps = false;
   {
     const std::lock_guard hold(tensor.mutex);
@@ -232,18 +233,18 @@ Status ModelFiles::fill_gaps(TensorFile& tensor) {
     keeps = tensor.assigned() && !tensor.emptied;
   }
   if (keeps) {
-    look_again(tensor);
-    shown = FERRY_TRY(show(tensor));
+    drop_cached(tensor);
+    weights = FERRY_TRY(pull_weights(tensor));
   }
   const std::unique_lock alone(tensor.gate);
   const std::lock_guard hold(tensor.mutex);
   auto* staged = tensor.staged->bytes().data();
   for (const auto& [offset, length] : tensor.written.gaps(tensor.bytes)) {
-    if (shown == nullptr) {
+    if (weights == nullptr) {
       std::memset(staged + offset, 0, length);
       continue;
     }
-    for (const auto& view : shown->views()) {
+    for (const auto& view : weights->views()) {
       const auto from = std::max(offset, view.offset);
       const auto to = std::min(offset + length, view.offset + view.bytes.size());
       if (from < to)
@@ -281,13 +282,13 @@ Status ModelFiles::post_staged(TensorFile& tensor, Status& partly) {
 Status ModelFiles::push(const std::shared_ptr<TensorFile>& tensor) {
   FERRY_TRY(open_for_writing(*tensor));
   FERRY_TRY(fill_gaps(*tensor));
-  std::shared_ptr<const Shown> old;  // dies when no lock is held
+  std::shared_ptr<const PulledWeights> old;  // dies when no lock is held
   const std::unique_lock alone(tensor->gate);
   Status partly;
   FERRY_TRY(post_staged(*tensor, partly));
   in_flight_.push_back(tensor);
   const std::lock_guard hold(tensor->mutex);
-  old = std::move(tensor->shown);
+  old = std::move(tensor->weights);
   tensor->in_flight = true;
   tensor->written.clear();
   tensor->emptied = false;
@@ -313,7 +314,7 @@ Status ModelFiles::finish_step() {
     return worker_.flush(deadline);
   }));
   for (const auto& tensor : std::exchange(in_flight_, {})) {
-    look_again(*tensor);
+    drop_cached(*tensor);
     {
       const std::lock_guard hold(worker_mutex_);
       tensor->loan = {};  // servers have read it: this does not wait
@@ -392,7 +393,7 @@ ps::WorkerStats ModelFiles::stats() {
 Status ModelFiles::leave() {
   {
     const std::lock_guard hold(known_mutex_);
-    for (auto& [name, tensor] : known_) tensor->shown.reset();
+    for (auto& [name, tensor] : known_) tensor->weights.reset();
   }
   const std::lock_guard hold(worker_mutex_);
   return worker_.leave(soon());

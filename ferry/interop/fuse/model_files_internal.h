@@ -19,12 +19,12 @@ namespace ferry::interop {
 class ModelFiles;
 
 // Weights as they were pulled. Given back to the worker when nobody looks at them any more.
-class Shown {
+class PulledWeights {
  public:
-  Shown(ModelFiles& files, ps::Pulled pulled) : files_(files), pulled_(std::move(pulled)) {}
-  Shown(const Shown&) = delete;
-  Shown& operator=(const Shown&) = delete;
-  ~Shown();
+  PulledWeights(ModelFiles& files, ps::Pulled pulled) : files_(files), pulled_(std::move(pulled)) {}
+  PulledWeights(const PulledWeights&) = delete;
+  PulledWeights& operator=(const PulledWeights&) = delete;
+  ~PulledWeights();
   std::span<const ps::View> views() const { return pulled_.views(); }
 
  private:
@@ -54,7 +54,7 @@ struct TensorFile {
   // Of a step whose fsync failed: bytes that were written once more, as they are in the step.
   Coverage repeated;
   bool repeated_empty = false;  // O_TRUNC came before them; of an assigned tensor
-  std::shared_ptr<const Shown> shown;
+  std::shared_ptr<const PulledWeights> weights;
 };
 
 // Bytes to read, and what keeps them.
@@ -81,11 +81,12 @@ class ModelFiles {
                                            std::span<const std::byte> values,
                                            const ps::Update& update);
 
-  // Bytes of the weights, as they were at the first of these since look_again().
+  // Bytes of the weights, as they were at the first of these since drop_cached().
   Status read_value(TensorFile& tensor, std::uint64_t offset, std::uint64_t length, Piece& piece);
-  void look_again(TensorFile& tensor);
+  // The next read pulls the weights anew.
+  void drop_cached(TensorFile& tensor);
   // The same, unless others are reading: then they all go on with what they see.
-  void look_again_alone(TensorFile& tensor);
+  void drop_cached_if_unused(TensorFile& tensor);
   // Bytes that were written and not committed.
   Status read_staged(TensorFile& tensor, std::uint64_t offset, std::uint64_t length, Piece& piece);
   Status open_for_writing(TensorFile& tensor);
@@ -107,7 +108,7 @@ class ModelFiles {
   Status leave();
 
  private:
-  friend class Shown;
+  friend class PulledWeights;
   Deadline soon() const { return Deadline::after(patience_); }
   // Repeats a call that waits, in short turns, until it ends well, fails, or `stop` or patience
   // ends it.
@@ -127,9 +128,10 @@ class ModelFiles {
   Status push(const std::shared_ptr<TensorFile>& tensor);
   // Posts what is staged. An error: nothing was posted. `partly` is an error if only a part was.
   Status post_staged(TensorFile& tensor, Status& partly);
-  Result<std::shared_ptr<const Shown>> show(TensorFile& tensor);
+  // The cached weights; pulls them if there are none.
+  Result<std::shared_ptr<const PulledWeights>> pull_weights(TensorFile& tensor);
   Status fill_gaps(TensorFile& tensor);
-  Result<std::shared_ptr<TensorFile>> know(const std::string& name, ps::Parameter parameter);
+  Result<std::shared_ptr<TensorFile>> open_tensor(const std::string& name, ps::Parameter parameter);
 
   const Nanos patience_;
   const std::function<bool()> stop_;

@@ -199,7 +199,7 @@ void Session::open(fuse_req_t request, fuse_ino_t number, fuse_file_info* file) 
   if (writes && !(*found)->writable()) return (void)fuse_reply_err(request, EACCES);
   auto handle = std::make_unique<Handle>(Handle{**std::move(found), writes});
   if (handle->found.kind == FileKind::kValue && !writes)
-    for (const auto& tensor : handle->found.tensors) files_.look_again(*tensor);
+    for (const auto& tensor : handle->found.tensors) files_.drop_cached(*tensor);
   file->fh = reinterpret_cast<std::uint64_t>(handle.get());
   file->direct_io = 1;
   if (fuse_reply_open(request, file) == 0) (void)handle.release();  // flush and release follow
@@ -239,7 +239,7 @@ Status Session::read_some(const Handle& handle, std::size_t size, std::uint64_t 
 void Session::read(fuse_req_t request, std::size_t size, off_t offset, const fuse_file_info* file) {
   const auto& handle = handle_of(file);
   if (offset == 0 && handle.found.kind == FileKind::kValue)
-    for (const auto& tensor : handle.found.tensors) files_.look_again_alone(*tensor);
+    for (const auto& tensor : handle.found.tensors) files_.drop_cached_if_unused(*tensor);
   Piece piece;
   const auto done = read_some(handle, size, static_cast<std::uint64_t>(offset), piece);
   if (!done) return answer(request, done);
