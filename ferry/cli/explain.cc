@@ -71,7 +71,7 @@ std::string short_task(const std::string& task) {
 // The operator whose output is sent, behind those that only hand it on: where the tensor is
 // allocated, unless it is made in the memory of an input.
 std::string site_of(const graph::Partition& partition, const graph::Crossing& crossing) {
-  if (crossing.way == graph::Way::kShared) return "the variable";
+  if (crossing.protocol == graph::TransferProtocol::kShared) return "the variable";
   for (const auto& part : partition.parts) {
     if (part.task != crossing.from) continue;
     const auto send = part.graph.find(fmt::format("send/{}/{}", crossing.id, crossing.name));
@@ -97,7 +97,7 @@ Totals totals_of(const std::vector<Explained>& all) {
   for (const auto& one : all) {
     totals.sent += one.step;
     totals.varies = totals.varies || !bytes_of(one);
-    if (one.crossing->way != graph::Way::kShared) continue;
+    if (one.crossing->protocol != graph::TransferProtocol::kShared) continue;
     ++totals.leased;
     totals.leased_bytes += bytes_of(one).value_or(0);
   }
@@ -113,7 +113,7 @@ void print_kinds(const std::vector<Explained>& all) {
   };
   std::map<std::pair<std::string, std::string>, Kind> kinds;
   for (const auto& one : all) {
-    auto& kind = kinds[{std::string(name_of(one.crossing->way)), std::string(one.how)}];
+    auto& kind = kinds[{std::string(name_of(one.crossing->protocol)), std::string(one.how)}];
     if (++kind.count == 1) kind.why = one.crossing->why;
     kind.copies += one.step.copies;
   }
@@ -129,7 +129,7 @@ void print_table(const train::JobPlan& plan, const std::vector<Explained>& all) 
     const auto bytes = bytes_of(one);
     rows.push_back({crossing.name, short_task(crossing.from), short_task(crossing.to),
                     crossing.spec.to_string(), bytes ? size_text(*bytes) : "varies",
-                    std::string(name_of(crossing.way)), fmt::format("{}", one.step.copies),
+                    std::string(name_of(crossing.protocol)), fmt::format("{}", one.step.copies),
                     site_of(plan.partition, crossing)});
   }
   fmt::print("{}\n", render_table({"tensor", "from", "to", "type and shape", "bytes", "way",
@@ -159,7 +159,7 @@ void print_json(const train::JobPlan& plan, const std::vector<Explained>& all,
                          {"to", crossing.to},
                          {"spec", crossing.spec.to_string()},
                          {"bytes", bytes ? nlohmann::json(*bytes) : nlohmann::json()},
-                         {"way", name_of(crossing.way)},
+                         {"way", name_of(crossing.protocol)},
                          {"in_place", one.step.in_place > 0},
                          {"copies", one.step.copies},
                          {"how", one.how},

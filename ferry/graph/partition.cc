@@ -156,7 +156,7 @@ class Cutter {
                   name_of_output(whole_, output), from, to);
     auto& crossing = open(name_of_output(whole_, output), from, to, whole_.spec(output));
     choose(crossing, root_of(whole_, output));
-    if (crossing.way != Way::kShared) {
+    if (crossing.protocol != TransferProtocol::kShared) {
       const auto source = FERRY_TRY(bring(output, from));
       const auto send = FERRY_TRY(add_send(source, crossing));
       sends_[{output, to}] = send;
@@ -168,14 +168,14 @@ class Cutter {
     const bool known = crossing.spec.shape.known();
     if (known && is_op(whole_, root.node, "Variable") && options_.maps &&
         options_.maps(crossing.from, crossing.to)) {
-      crossing.way = Way::kShared;
+      crossing.protocol = TransferProtocol::kShared;
       crossing.variable = whole_.node(root.node).name;
       crossing.why = "a variable, and the reader maps its memory: versions are read in place";
     } else if (known) {
-      crossing.way = Way::kStatic;
+      crossing.protocol = TransferProtocol::kStatic;
       crossing.why = "the shape is known: it lands in a slot";
     } else {
-      crossing.way = Way::kDynamic;
+      crossing.protocol = TransferProtocol::kDynamic;
       crossing.why = fmt::format("the shape {} varies: it comes with the tensor",
                                  crossing.spec.shape.to_string());
     }
@@ -183,7 +183,7 @@ class Cutter {
 
   Result<NodeId> add_send(Output source, const Crossing& crossing) {
     return parts_[crossing.from].graph.add(
-        {.op = crossing.way == Way::kDynamic ? "RdmaSendDyn" : "RdmaSend",
+        {.op = crossing.protocol == TransferProtocol::kDynamic ? "RdmaSendDyn" : "RdmaSend",
          .name = fmt::format("send/{}/{}", crossing.id, crossing.name),
          .inputs = {source},
          .attributes = {{"crossing", std::int64_t{crossing.id}},
@@ -193,7 +193,7 @@ class Cutter {
 
   Result<NodeId> add_receive(const Crossing& crossing) {
     return parts_[crossing.to].graph.add(
-        {.op = crossing.way == Way::kDynamic ? "RdmaRecvDyn" : "RdmaRecv",
+        {.op = crossing.protocol == TransferProtocol::kDynamic ? "RdmaRecvDyn" : "RdmaRecv",
          .name = fmt::format("recv/{}/{}", crossing.id, crossing.name),
          .attributes = {{"crossing", std::int64_t{crossing.id}},
                         {"type", crossing.spec.type},
@@ -251,18 +251,6 @@ class Cutter {
 }  // namespace
 
 std::string process_of(const std::string& task) { return task.substr(0, task.find("/loop:")); }
-
-std::string_view name_of(Way way) {
-  switch (way) {
-    case Way::kStatic:
-      return "static";
-    case Way::kDynamic:
-      return "dynamic";
-    case Way::kShared:
-      return "shared";
-  }
-  return "?";
-}
 
 Result<Partition> partition(const Graph& graph, const PartitionOptions& options) {
   return Cutter(graph, options).cut();

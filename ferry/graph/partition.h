@@ -5,12 +5,11 @@
 #include <vector>
 
 #include "ferry/graph/graph.h"
+#include "ferry/tensor/transfer_protocol.h"
 
 namespace ferry::graph {
 
-// How a tensor crosses from one task to another (docs/design/dataflow.md).
-enum class Way : std::uint8_t { kStatic, kDynamic, kShared };
-std::string_view name_of(Way way);
+using tensor::TransferProtocol;
 
 // A task without its loop: what one process runs.
 std::string process_of(const std::string& task);
@@ -22,7 +21,7 @@ struct Crossing {
   std::string from;  // tasks
   std::string to;
   tensor::Spec spec;
-  Way way = Way::kStatic;
+  TransferProtocol protocol = TransferProtocol::kStatic;
   std::string why;
   std::string variable;  // shared: whose versions are read; there is no send then
   // How early the receiver needs it: the place of its first user among the receiver's nodes.

@@ -92,13 +92,13 @@ TEST_F(Partitions, TakeTheWayThatShapesAndPathsAllow) {
   const auto varies = source("Input", "varies", kPs, {-1, 4});
   node("Drawn", "a", kWorker0, {w, fixed, varies});
   const auto mapped = cut(true);
-  EXPECT_EQ(mapped.crossings[0].way, Way::kShared);
+  EXPECT_EQ(mapped.crossings[0].protocol, TransferProtocol::kShared);
   EXPECT_EQ(mapped.crossings[0].variable, "w");
-  EXPECT_EQ(mapped.crossings[1].way, Way::kStatic);
-  EXPECT_EQ(mapped.crossings[2].way, Way::kDynamic);
+  EXPECT_EQ(mapped.crossings[1].protocol, TransferProtocol::kStatic);
+  EXPECT_EQ(mapped.crossings[2].protocol, TransferProtocol::kDynamic);
   EXPECT_FALSE(part(mapped, kPs).find("send/0/w"));  // its versions are there to be read
   EXPECT_TRUE(part(mapped, kPs).find("send/2/varies"));
-  EXPECT_EQ(cut(false).crossings[0].way, Way::kStatic);
+  EXPECT_EQ(cut(false).crossings[0].protocol, TransferProtocol::kStatic);
 }
 
 TEST_F(Partitions, SeeAVariableBehindAView) {

@@ -9,7 +9,7 @@ namespace ferry::runtime {
 namespace {
 
 using graph::Crossing;
-using graph::Way;
+using graph::TransferProtocol;
 
 // The number of a crossing and its ticket, as they travel: 4 and 160 bytes.
 constexpr std::size_t kNoteBytes = sizeof(std::uint32_t) + transfer::Ticket::kWireBytes;
@@ -59,7 +59,8 @@ class FerryRendezvous::Opening {
 
  private:
   static std::string owner_of(const Crossing& crossing) {
-    return graph::process_of(crossing.way == Way::kShared ? crossing.from : crossing.to);
+    return graph::process_of(crossing.protocol == TransferProtocol::kShared ? crossing.from
+                                                                            : crossing.to);
   }
   bool concerns(const Crossing& crossing) const {
     return graph::process_of(crossing.from) == task_ || graph::process_of(crossing.to) == task_;
@@ -129,8 +130,8 @@ class FerryRendezvous::Opening {
   Result<transfer::Ticket> open_own(const Crossing& crossing, fabric::Channel& channel) {
     auto& device = owner_.links_.device();
     auto& end = owner_.receives_[crossing.id];
-    if (crossing.way == Way::kShared) return admit(crossing, channel);
-    if (crossing.way == Way::kStatic) {
+    if (crossing.protocol == TransferProtocol::kShared) return admit(crossing, channel);
+    if (crossing.protocol == TransferProtocol::kStatic) {
       auto receiver = FERRY_TRY(transfer::StaticReceiver::open(device, channel, crossing.spec));
       const auto ticket = receiver.ticket();
       end = static_receive_end(std::move(receiver), channel, owner_.copies_, crossing.from);
@@ -176,18 +177,18 @@ class FerryRendezvous::Opening {
     const auto& spec = crossing.spec;
     const transfer::SenderOptions options{.in_place = owner_.copies_ == Copies::kNone};
     auto& end = owner_.sends_[crossing.id];
-    switch (crossing.way) {
-      case Way::kStatic:
+    switch (crossing.protocol) {
+      case TransferProtocol::kStatic:
         end = static_send_end(
             FERRY_TRY(transfer::StaticSender::open(device, channel, ticket, spec, options)), spec,
             owner_.copies_, crossing.to);
         break;
-      case Way::kDynamic:
+      case TransferProtocol::kDynamic:
         end = dynamic_send_end(
             FERRY_TRY(transfer::DynamicSender::open(device, channel, ticket, spec, options)), spec,
             owner_.copies_, crossing.to);
         break;
-      case Way::kShared:
+      case TransferProtocol::kShared:
         owner_.receives_[crossing.id] = shared_receive_end(
             FERRY_TRY(transfer::SharedReader::open(device, channel, ticket, spec)), channel,
             crossing.from.find("/loop:") == std::string::npos, crossing.from);

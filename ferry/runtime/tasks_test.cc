@@ -228,7 +228,7 @@ TEST_P(TwoTasks, CarryShapesThatVary) {
   const auto a = drawing.node("Twice", "a", {x}, kClient);
   drawing.node("Twice", "c", {a}, kServer);
   const auto made = cut();
-  EXPECT_EQ(made.crossings[0].way, graph::Way::kDynamic);
+  EXPECT_EQ(made.crossings[0].protocol, graph::TransferProtocol::kDynamic);
   play(
       made, "a",
       [&](Task& task) {

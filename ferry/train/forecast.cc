@@ -9,7 +9,7 @@ namespace ferry::train {
 namespace {
 
 using graph::Output;
-using graph::Way;
+using graph::TransferProtocol;
 
 // The memory that a send finds its tensor in.
 struct Origin {
@@ -117,7 +117,7 @@ CrossingForecast without_copies(const graph::Crossing& crossing, const Sent& sen
   made.step.bytes = crossing.spec.bytes().value_or(0);
   const bool in_edge = sent.alone && sent.fits;  // produced in memory of the edge
   made.step.in_place = in_edge && maps ? 1 : 0;
-  const bool dynamic = crossing.way == Way::kDynamic;
+  const bool dynamic = crossing.protocol == TransferProtocol::kDynamic;
   if (in_edge && maps) {
     made.how = dynamic ? "used where it was produced" : "produced in the receiver's slot";
   } else if (in_edge) {
@@ -148,7 +148,8 @@ CrossingForecast with_copies(const graph::Crossing& crossing, std::uint64_t copi
 
 CrossingForecast forecast_of(const graph::Crossing& crossing, const Sent& sent,
                              const JobOptions& options) {
-  if (crossing.way == Way::kShared) return {.step = {}, .how = "leased where it is"};
+  if (crossing.protocol == TransferProtocol::kShared)
+    return {.step = {}, .how = "leased where it is"};
   switch (options.transport) {
     case Transport::kFerry:
       return without_copies(

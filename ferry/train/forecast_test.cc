@@ -84,7 +84,7 @@ void expect_forecast(const JobOptions& options) {
     EXPECT_EQ(stats.tensors, step.tensors * steps) << crossing.name;
     EXPECT_EQ(stats.copies, step.copies * steps) << crossing.name;
     EXPECT_EQ(stats.in_place, step.in_place * steps) << crossing.name;
-    if (crossing.way != graph::Way::kDynamic) {
+    if (crossing.protocol != graph::TransferProtocol::kDynamic) {
       EXPECT_EQ(stats.bytes, step.bytes * steps) << crossing.name;
     }
   }

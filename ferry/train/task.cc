@@ -101,7 +101,7 @@ std::string fingerprint(const JobOptions& options, const JobPlan& plan) {
   Hash hash;
   for (const auto& crossing : plan.partition.crossings)
     hash.take(fmt::format("{} {} {} {} {}", crossing.name, crossing.from, crossing.to,
-                          crossing.spec.to_string(), name_of(crossing.way)));
+                          crossing.spec.to_string(), name_of(crossing.protocol)));
   // A file may lie elsewhere on each machine.
   const auto model = options.model.substr(options.model.rfind('/') + 1).substr(0, 100);
   return fmt::format(

@@ -236,7 +236,7 @@ Result<DynamicReceiver> DynamicReceiver::open(fabric::Device& device, fabric::Ch
   auto layout = FERRY_TRY(landing::Layout::of(options.slots, body));
   auto landing =
       FERRY_TRY(landing::Landing::open(device, channel, layout, landing::random_nonce()));
-  const Ticket ticket{landing.address(device, options.spins), Protocol::kDynamic, 0, spec};
+  const Ticket ticket{landing.address(device, options.spins), TransferProtocol::kDynamic, 0, spec};
   return DynamicReceiver(
       std::make_unique<Core>(device, channel, std::move(landing), ticket, options));
 }

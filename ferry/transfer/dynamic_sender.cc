@@ -239,10 +239,11 @@ struct DynamicSender::Core {
 Result<DynamicSender> DynamicSender::open(fabric::Device& device, fabric::Channel& channel,
                                           const Ticket& ticket, const tensor::Spec& spec,
                                           SenderOptions options) {
-  if (ticket.protocol != Protocol::kDynamic || !(ticket.spec == spec))
-    return fail(Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
-                ticket.protocol == Protocol::kDynamic ? "tensors of" : "another protocol and",
-                ticket.spec.to_string(), spec.to_string());
+  if (ticket.protocol != TransferProtocol::kDynamic || !(ticket.spec == spec))
+    return fail(
+        Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
+        ticket.protocol == TransferProtocol::kDynamic ? "tensors of" : "another protocol and",
+        ticket.spec.to_string(), spec.to_string());
   if (ticket.body < Metadata::kBytes || ticket.body % 64 != 0)
     return fail(Code::kInvalidArgument, "a dynamic edge with slots of {} bytes", ticket.body);
   auto launch = FERRY_TRY(landing::Launch::open(device, channel, ticket, options.mode));

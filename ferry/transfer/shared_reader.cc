@@ -138,10 +138,11 @@ struct SharedReader::Core final : Arrival::Owner {
 
 Result<SharedReader> SharedReader::open(fabric::Device& device, fabric::Channel& channel,
                                         const Ticket& ticket, const tensor::Spec& spec) {
-  if (ticket.protocol != Protocol::kShared || !(ticket.spec == spec))
-    return fail(Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be read",
-                ticket.protocol == Protocol::kShared ? "tensors of" : "another protocol and",
-                ticket.spec.to_string(), spec.to_string());
+  if (ticket.protocol != TransferProtocol::kShared || !(ticket.spec == spec))
+    return fail(
+        Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be read",
+        ticket.protocol == TransferProtocol::kShared ? "tensors of" : "another protocol and",
+        ticket.spec.to_string(), spec.to_string());
   if (channel.peer() != ticket.owner)
     return fail(Code::kFailedPrecondition,
                 "the ticket is not of the device at {}, or of an earlier run of it; ask for a new "

@@ -119,7 +119,7 @@ Result<Ticket> SharedWriter::admit(fabric::Channel& reader, bool spins) {
     return fail(Code::kResourceExhausted, "all {} readers of the shared tensor are there",
                 layout.seats);
   Ticket ticket;
-  ticket.protocol = Protocol::kShared;
+  ticket.protocol = TransferProtocol::kShared;
   ticket.spins = spins;
   ticket.slots = layout.versions;
   ticket.seat = index;

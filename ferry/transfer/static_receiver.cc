@@ -25,7 +25,7 @@ Result<StaticReceiver> StaticReceiver::open(fabric::Device& device, fabric::Chan
   auto layout = FERRY_TRY(landing::Layout::of(options.slots, bytes));
   auto landing =
       FERRY_TRY(landing::Landing::open(device, channel, layout, landing::random_nonce()));
-  const Ticket ticket{landing.address(device, options.spins), Protocol::kStatic, 0, spec};
+  const Ticket ticket{landing.address(device, options.spins), TransferProtocol::kStatic, 0, spec};
   auto core = std::make_unique<Core>(std::move(landing), ticket);
   for (std::uint32_t slot = 0; slot < layout.slots; ++slot)
     core->slots.push_back(FERRY_TRY(tensor::Tensor::over(spec, core->landing.body_of(slot))));

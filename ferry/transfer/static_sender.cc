@@ -80,10 +80,11 @@ struct StaticSender::Core {
 Result<StaticSender> StaticSender::open(fabric::Device& device, fabric::Channel& channel,
                                         const Ticket& ticket, const tensor::Spec& spec,
                                         SenderOptions options) {
-  if (ticket.protocol != Protocol::kStatic || !(ticket.spec == spec))
-    return fail(Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
-                ticket.protocol == Protocol::kStatic ? "tensors of" : "another protocol and",
-                ticket.spec.to_string(), spec.to_string());
+  if (ticket.protocol != TransferProtocol::kStatic || !(ticket.spec == spec))
+    return fail(
+        Code::kInvalidArgument, "the ticket is for {} {}, and {} is to be sent",
+        ticket.protocol == TransferProtocol::kStatic ? "tensors of" : "another protocol and",
+        ticket.spec.to_string(), spec.to_string());
   auto launch = FERRY_TRY(landing::Launch::open(device, channel, ticket, options.mode));
   auto core = std::make_unique<Core>(device, std::move(launch), spec, options);
   if (options.in_place && core->launch.maps()) FERRY_TRY(core->map_slots());

@@ -30,12 +30,13 @@ T get_at(std::span<const std::byte> wire, std::size_t at) {
 Status check_ticket(const Ticket& ticket) {
   auto layout = FERRY_TRY(landing::Layout::of(ticket.slots, ticket.body));
   if (ticket.nonce == 0) return fail(Code::kInvalidArgument, "a ticket without a number");
-  if (ticket.protocol != Protocol::kShared && layout.bytes() > ticket.region.length)
+  if (ticket.protocol != TransferProtocol::kShared && layout.bytes() > ticket.region.length)
     return fail(Code::kOutOfRange, "a ticket with {} slots of {} bytes in a region of {}",
                 ticket.slots, ticket.body, ticket.region.length);
-  if (ticket.protocol != Protocol::kShared && ticket.seat != 0)
+  if (ticket.protocol != TransferProtocol::kShared && ticket.seat != 0)
     return fail(Code::kInvalidArgument, "a ticket for a seat on an edge that has none");
-  if (ticket.protocol != Protocol::kDynamic && FERRY_TRY(ticket.spec.bytes()) != ticket.body)
+  if (ticket.protocol != TransferProtocol::kDynamic &&
+      FERRY_TRY(ticket.spec.bytes()) != ticket.body)
     return fail(Code::kInvalidArgument, "a ticket for {} with slots of {} bytes",
                 ticket.spec.to_string(), ticket.body);
   return {};
@@ -66,7 +67,7 @@ Result<Ticket> Ticket::from_wire(std::span<const std::byte> wire) {
   if (protocol < 1 || protocol > 3 || bits > 1)
     return fail(Code::kInvalidArgument, "a ticket for protocol {} with bits {:#x}", protocol, bits);
   Ticket ticket;
-  ticket.protocol = static_cast<Protocol>(protocol);
+  ticket.protocol = static_cast<TransferProtocol>(protocol);
   ticket.spins = bits == 1;
   ticket.slots = get_at<std::uint32_t>(wire, 8);
   ticket.seat = get_at<std::uint32_t>(wire, 12);

@@ -7,21 +7,17 @@
 
 #include "ferry/landing/address.h"
 #include "ferry/tensor/shape.h"
+#include "ferry/tensor/transfer_protocol.h"
 
 namespace ferry::transfer {
 
-// How tensors cross an edge.
-enum class Protocol : std::uint8_t {
-  kStatic = 1,   // one shape for ever: the payload lands in a slot
-  kDynamic = 2,  // the shape comes with each tensor
-  kShared = 3,   // one producer, several readers of one buffer on one host
-};
+using tensor::TransferProtocol;
 
 // What the end that owns the memory hands to the other: where the slots are and what they are for.
 // Of a shared tensor, `slots` is the number of versions. Plain data; the wire format is in
 // docs/wire/transfer.md.
 struct Ticket : landing::Address {
-  Protocol protocol = Protocol::kStatic;
+  TransferProtocol protocol = TransferProtocol::kStatic;
   std::uint32_t seat = 0;  // shared: which of the readers this is for
   tensor::Spec spec;       // may have unknown dimensions, unless static
 
