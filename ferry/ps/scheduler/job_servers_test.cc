@@ -72,8 +72,8 @@ TEST(JobStateServers, AServerThatCannotFreezeAWorkerIsTakenOutFirst) {
   std::vector<Ask> order;
   for (const auto& [what, index] : cluster.asked)
     if (index == 0) order.push_back(what);
-  const auto moved = std::find(order.rbegin(), order.rend(), Ask::kMoved);
-  const auto told = std::find(order.rbegin(), order.rend(), Ask::kSettle);
+  const auto moved = std::find(order.rbegin(), order.rend(), Ask::kApplyView);
+  const auto told = std::find(order.rbegin(), order.rend(), Ask::kDepart);
   EXPECT_GT(moved - order.rbegin(), told - order.rbegin()) << "the view comes before what counts";
   EXPECT_FALSE(cluster.image().departure);
 }

@@ -115,7 +115,7 @@ TellServers Servers::tell_view() const {
   Bytes body;
   bootstrap::Encoder out(body);
   put(out, view_);
-  return tell(Ask::kMoved, body);
+  return tell(Ask::kApplyView, body);
 }
 
 void Servers::lose(std::uint32_t index, Effects& out) {

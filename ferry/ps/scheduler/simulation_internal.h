@@ -278,7 +278,7 @@ class Simulation {
   // What servers are told of workers and of each other.
   Status check_decision(SimulatedServer& server, Ask what, const Bytes& body) {
     bootstrap::Decoder in(body);
-    if (what == Ask::kMoved) {
+    if (what == Ask::kApplyView) {
       const auto view = FERRY_TRY(get_view(in, job_options_));
       EXPECT_GE(view.number, server.view) << "a view that is older than the one before";
       server.view = view.number;
@@ -287,7 +287,7 @@ class Simulation {
     }
     const auto rank = in.u32();
     const auto step = in.u64();
-    if (what == Ask::kSettle) {
+    if (what == Ask::kDepart) {
       EXPECT_GE(step, acknowledged[rank]) << "an acknowledged step does not count";
       check_same(departures_, {rank, token_of(rank)}, body);
     } else if (what == Ask::kAdmit) {

@@ -70,7 +70,7 @@ Progress Departure::tell(Effects& out) {
       .u64(departure.through)
       .u32(departure.attempt)
       .u64(departure.restarted);
-  out.emplace_back(servers_.ask(Ask::kSettle, body));
+  out.emplace_back(servers_.ask(Ask::kDepart, body));
   return Progress::kWaits;
 }
 

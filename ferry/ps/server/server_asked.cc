@@ -12,7 +12,7 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
                                                  bootstrap::Decoder& body) {
   if (!joined_) return fail(Code::kUnavailable, "this server is still joining; try again");
   // Only the scheduler asks these.
-  if (question.what == Ask::kCreate || question.what == Ask::kHold || question.what == Ask::kMoved)
+  if (question.what == Ask::kCreate || question.what == Ask::kHold || question.what == Ask::kApplyView)
     note_scheduler(question.peer);
   return FERRY_TRY(answer(question, body));
 }
@@ -39,13 +39,13 @@ Result<Bytes> Server::Core::answer(const RpcServer::Question& question, bootstra
       return restore(in);
     case Ask::kFreeze:
       return freeze(in);
-    case Ask::kSettle:
+    case Ask::kDepart:
       return commit_departure(in);
     case Ask::kHold:
       return hold(in);
     case Ask::kAdmit:
       return admit(in);
-    case Ask::kMoved:
+    case Ask::kApplyView:
       return apply_view(in);
     case Ask::kImage:
       return copies_->show(in);

@@ -52,12 +52,12 @@ enum class Ask : std::uint32_t {
   // rank (4), last step that counts (8), new attempt (4; 0: none), the step that is begun anew
   // under
   // it (8) -> nothing
-  kSettle = 38,
+  kDepart = 38,
   kStop = 39,     // whether the job has failed (1) -> nothing
   kSave = 41,     // path, number of the file (4) -> clock (8)
   kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
   kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
-  kMoved = 43,    // JobView -> nothing
+  kApplyView = 43,    // JobView -> nothing
   // rank (4; all ones: nobody): no step is applied until kAdmit -> the largest clock, or the last
   // step that counts of whoever had the rank (8)
   kHold = 44,
