@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "ferry/ps/server/data_channels_internal.h"
+#include "ferry/ps/server/part_directory_internal.h"
 #include "ferry/ps/server/shard_set_internal.h"
-#include "ferry/ps/server/tensor_table_internal.h"
 
 namespace ferry::ps {
 
@@ -15,7 +15,7 @@ namespace ferry::ps {
 class AttachedWorkers {
  public:
   // All of them outlive it. `patience`: how long a worker's data channel may be late.
-  AttachedWorkers(DataChannels& channels, ShardSet& shards, TensorTable& tensors, Nanos patience)
+  AttachedWorkers(DataChannels& channels, ShardSet& shards, PartDirectory& tensors, Nanos patience)
       : channels_(channels),
         shards_(shards),
         tensors_(tensors),
@@ -42,7 +42,7 @@ class AttachedWorkers {
 
   DataChannels& channels_;
   ShardSet& shards_;
-  TensorTable& tensors_;
+  PartDirectory& tensors_;
   const Nanos patience_;
   std::vector<Worker> workers_;  // by rank
 };

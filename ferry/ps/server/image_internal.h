@@ -14,7 +14,7 @@ struct ShardImage {
     std::uint32_t tensor = 0;
     PartImage image;
   };
-  StepState step;
+  ClockState step;
   std::vector<PartAt> parts;  // whose first values are there
 };
 

@@ -12,7 +12,8 @@ Result<std::optional<Bytes>> Server::Core::asked(const RpcServer::Question& ques
                                                  bootstrap::Decoder& body) {
   if (!joined_) return fail(Code::kUnavailable, "this server is still joining; try again");
   // Only the scheduler asks these.
-  if (question.what == Ask::kCreate || question.what == Ask::kHold || question.what == Ask::kApplyView)
+  if (question.what == Ask::kCreate || question.what == Ask::kHold ||
+      question.what == Ask::kApplyView)
     note_scheduler(question.peer);
   return FERRY_TRY(answer(question, body));
 }

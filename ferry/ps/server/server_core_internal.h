@@ -57,7 +57,7 @@ class Server::Core final : public RpcServer::Handler {
   ServerOptions options_;
   std::optional<fabric::Device> data_;
   std::unique_ptr<ShardSet> shards_;
-  std::optional<TensorTable> tensors_;
+  std::optional<PartDirectory> tensors_;
   std::optional<DataChannels> channels_;
   std::optional<AttachedWorkers> workers_;
   std::uint64_t scheduler_peer_ = 0;  // its connection to control_, once it has asked

@@ -24,7 +24,7 @@ struct Restart {
 };
 
 // All that a StepClock is.
-struct StepState {
+struct ClockState {
   std::uint64_t clock = 0;    // the last step that is applied
   std::uint32_t attempt = 0;  // at the open step, which is the one after the clock
   Restart later;              // of a step after the open one
@@ -52,8 +52,8 @@ class StepClock {
   bool is_synchronous() const { return synchronous_; }
   std::uint64_t now() const { return state_.clock; }
   std::uint32_t attempt() const { return state_.attempt; }
-  const StepState& state() const { return state_; }
-  void set_state(StepState state) { state_ = std::move(state); }
+  const ClockState& state() const { return state_; }
+  void set_state(ClockState state) { state_ = std::move(state); }
   std::uint64_t last_ended(std::uint32_t rank) const { return state_.members[rank].ended; }
 
   Decision judge_gradient(std::uint64_t step, std::uint32_t attempt) const;
@@ -94,7 +94,7 @@ class StepClock {
 
   const bool synchronous_;
   bool held_ = false;
-  StepState state_;
+  ClockState state_;
 };
 
 }  // namespace ferry::ps

@@ -1,16 +1,16 @@
+#include "ferry/ps/server/part_directory_internal.h"
 #include "ferry/ps/server/snapshot_internal.h"
-#include "ferry/ps/server/tensor_table_internal.h"
 
 namespace ferry::ps {
 
-Result<std::vector<TensorTable::PartAt>> TensorTable::find(std::uint32_t id) const {
+Result<std::vector<PartDirectory::PartAt>> PartDirectory::find(std::uint32_t id) const {
   const auto found = tensors_.find(id);
   if (found == tensors_.end())
     return fail(Code::kNotFound, "server {} has no tensor {}", shards_.role().index, id);
   return found->second.parts;
 }
 
-Result<const UpdateFunction*> TensorTable::function_of(const TensorInfo& info) const {
+Result<const UpdateFunction*> PartDirectory::function_of(const TensorInfo& info) const {
   if (info.update.kind != UpdateKind::kFunction) return nullptr;
   const auto found = functions_.find(info.update.function);
   if (found == functions_.end())
@@ -21,8 +21,8 @@ Result<const UpdateFunction*> TensorTable::function_of(const TensorInfo& info) c
   return &found->second;
 }
 
-Status TensorTable::create_part(const TensorInfo& info, std::uint32_t run,
-                                std::vector<PartAt>& parts) {
+Status PartDirectory::create_part(const TensorInfo& info, std::uint32_t run,
+                                  std::vector<PartAt>& parts) {
   const auto* function = FERRY_TRY(function_of(info));
   auto made = Part::make(device_, info, run, shards_.role().job, function);
   if (!made)
@@ -40,12 +40,12 @@ Status TensorTable::create_part(const TensorInfo& info, std::uint32_t run,
   return {};
 }
 
-void TensorTable::remove(const std::vector<PartAt>& parts) {
+void PartDirectory::remove(const std::vector<PartAt>& parts) {
   for (const auto& at : parts)
     shards_.run(at.shard, [&](ShardCore& shard) { shard.parts().remove(at.number); });
 }
 
-Status TensorTable::create(const TensorInfo& info) {
+Status PartDirectory::create(const TensorInfo& info) {
   auto& entry = tensors_[info.id];
   for (std::uint32_t run = 0; run < info.runs.size(); ++run) {
     if (!shards_.local(info.runs[run].shard)) continue;
@@ -60,7 +60,7 @@ Status TensorTable::create(const TensorInfo& info) {
   return {};
 }
 
-void TensorTable::drop(std::uint32_t id) {
+void PartDirectory::drop(std::uint32_t id) {
   if (const auto found = tensors_.find(id); found != tensors_.end()) {
     remove(found->second.parts);
     tensors_.erase(found);
@@ -68,19 +68,19 @@ void TensorTable::drop(std::uint32_t id) {
   size_ = tensors_.size();
 }
 
-void TensorTable::drop_all_but(const std::set<std::uint32_t>& known) {
+void PartDirectory::drop_all_but(const std::set<std::uint32_t>& known) {
   std::vector<std::uint32_t> others;
   for (const auto& [id, entry] : tensors_)
     if (!known.contains(id)) others.push_back(id);
   for (const auto id : others) drop(id);
 }
 
-void TensorTable::clear_seats(std::uint32_t rank) const {
+void PartDirectory::clear_seats(std::uint32_t rank) const {
   for (const auto& [id, entry] : tensors_)
     for (const auto& at : entry.parts) at.part->clear_seat(rank);
 }
 
-Result<std::uint64_t> TensorTable::common_clock() {
+Result<std::uint64_t> PartDirectory::common_clock() {
   std::optional<std::uint64_t> clock;
   bool between_steps = true;
   shards_.run_all([&](ShardCore& shard) {
@@ -97,7 +97,8 @@ Result<std::uint64_t> TensorTable::common_clock() {
 }
 
 // Shards stop one after the other while their parts are copied; the file is written afterwards.
-Result<std::uint64_t> TensorTable::save(const std::string& path, std::uint32_t file, bool second) {
+Result<std::uint64_t> PartDirectory::save(const std::string& path, std::uint32_t file,
+                                          bool second) {
   const auto clock = FERRY_TRY(common_clock());
   std::vector<std::unique_ptr<PartImage>> images;  // the tensors are views of these
   storage::Checkpoint checkpoint;
@@ -115,7 +116,8 @@ Result<std::uint64_t> TensorTable::save(const std::string& path, std::uint32_t f
   return clock;
 }
 
-Status TensorTable::restore(const std::string& path, std::uint32_t files, const TensorInfo& info) {
+Status PartDirectory::restore(const std::string& path, std::uint32_t files,
+                              const TensorInfo& info) {
   FERRY_TRY(create(info));
   auto& parts = tensors_.at(info.id).parts;
   std::vector<PartImage> images;

@@ -12,7 +12,7 @@ namespace ferry::ps {
 
 // The tensors of the job of which a server has parts: makes these at their shards, drops them,
 // saves and restores them. Belongs to the thread of the server's RpcServer, but for size().
-class TensorTable {
+class PartDirectory {
  public:
   using Functions = std::map<std::string, UpdateFunction>;
   // A part, at the shard that owns it.
@@ -27,7 +27,7 @@ class TensorTable {
   };
 
   // All of them outlive it.
-  TensorTable(fabric::Device& device, ShardSet& shards, const Functions& functions)
+  PartDirectory(fabric::Device& device, ShardSet& shards, const Functions& functions)
       : device_(device), shards_(shards), functions_(functions) {}
 
   std::size_t size() const { return size_; }
