@@ -73,7 +73,7 @@ using Request =
                  TensorThere, TakeSnapshot, WaitBarrier, Show, Leave, ServerBack, WorkerBack>;
 
 // `token` is for whoever joins by this request.
-Result<Request> decode_request(Ask what, bootstrap::Decoder& body, std::uint64_t token);
+Result<Request> decode_request(Ask what, bootstrap::Decoder& in, std::uint64_t token);
 
 // Events from outside.
 struct Asked {

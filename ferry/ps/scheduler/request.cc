@@ -29,8 +29,7 @@ Result<Request> checked(Request request, const bootstrap::Decoder& in, std::stri
 
 }  // namespace
 
-Result<Request> decode_request(Ask what, bootstrap::Decoder& body, std::uint64_t token) {
-  auto& in = body;
+Result<Request> decode_request(Ask what, bootstrap::Decoder& in, std::uint64_t token) {
   switch (what) {
     case Ask::kJoinServer: {
       auto place = FERRY_TRY(get_server(in));
@@ -38,10 +37,8 @@ Result<Request> decode_request(Ask what, bootstrap::Decoder& body, std::uint64_t
     }
     case Ask::kServerReady:
       return ServerReady{};
-    case Ask::kJoinWorker: {
-      const auto wanted = in.u32();
-      return checked(JoinWorker{wanted, token}, in, "a worker that joins");
-    }
+    case Ask::kJoinWorker:
+      return checked(JoinWorker{in.u32(), token}, in, "a worker that joins");
     case Ask::kEnter:
       return decode_enter(in);
     case Ask::kNeighbours:
@@ -56,20 +53,16 @@ Result<Request> decode_request(Ask what, bootstrap::Decoder& body, std::uint64_t
       std::string name(in.string(kMostName));
       return checked(FindTensor{std::move(name)}, in, "a tensor's name");
     }
-    case Ask::kThere: {
-      const auto id = in.u32();
-      return checked(TensorThere{id}, in, "a tensor that is there");
-    }
+    case Ask::kThere:
+      return checked(TensorThere{in.u32()}, in, "a tensor that is there");
     case Ask::kNames:
       return Show{Show::kTensors};
     case Ask::kSnapshot: {
       std::string folder(in.string(kMostPath));
       return checked(TakeSnapshot{std::move(folder)}, in, "a snapshot's folder");
     }
-    case Ask::kBarrier: {
-      const auto number = in.u64();
-      return checked(WaitBarrier{number}, in, "a barrier");
-    }
+    case Ask::kBarrier:
+      return checked(WaitBarrier{in.u64()}, in, "a barrier");
     case Ask::kView:
       return Show{Show::kView};
     case Ask::kMembers:
