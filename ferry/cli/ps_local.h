@@ -5,8 +5,8 @@
 
 #include "ferry/base/error.h"
 #include "ferry/fabric/options.h"
-#include "ferry/ps/options.h"
 #include "ferry/mail/wait_spin.h"
+#include "ferry/ps/options.h"
 
 namespace ferry::cli {
 

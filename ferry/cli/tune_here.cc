@@ -35,7 +35,7 @@ struct TuneHere {
 // One end: what it has found is in the cache when it returns.
 Status calibrate_and_keep(Device& device, Channel& channel, double seconds) {
   const mail::CalibrateOptions options{Nanos(static_cast<std::int64_t>(seconds * 1e9)),
-                                           kTunePatience / 2};
+                                       kTunePatience / 2};
   const auto found =
       FERRY_TRY(mail::calibrate(device, channel, options, Deadline::after(kTunePatience)));
   const mail::TuningCache cache(mail::TuningCache::default_folder());

@@ -25,7 +25,8 @@ int EpollWaiter::wait_for_grpc(const Call& call) {
   if (waker_.armed() && !sleeps_unarmed()) waker_.disarm();
   int count = 0;
   const bool served = call.timeout_ms == 0 ? serve() : spin(call, count);
-  if (served && count == 0 && served_.fetch_add(1, std::memory_order_relaxed) % waiting::kGrpcLookEvery != 0)
+  if (served && count == 0 &&
+      served_.fetch_add(1, std::memory_order_relaxed) % waiting::kGrpcLookEvery != 0)
     return 0;
   if (count == 0) {
     const bool sleeps = !served && call.timeout_ms != 0 && begin_sleep();
@@ -74,7 +75,8 @@ bool EpollWaiter::serve() {
 }
 
 bool EpollWaiter::skips_spin() {
-  return !PluginOptions::get().spins_always && vain_.load(std::memory_order_relaxed) >= waiting::kVainSpins &&
+  return !PluginOptions::get().spins_always &&
+         vain_.load(std::memory_order_relaxed) >= waiting::kVainSpins &&
          skipped_.fetch_add(1, std::memory_order_relaxed) % waiting::kTrySpinEvery != 0;
 }
 

@@ -43,8 +43,8 @@ Result<std::unique_ptr<Link>> Link::open(mail::MailRoom& room, fabric::Device& d
   link->channel_ = std::move(channel);
   link->maps_ = link->channel_.capabilities().maps_peer;
   link->set_ = set;
-  link->mailbox_ = std::make_unique<mail::Mailbox>(FERRY_TRY(mail::Mailbox::open(
-      room, device, link->channel_, link_options(link->maps_, set), deadline)));
+  link->mailbox_ = std::make_unique<mail::Mailbox>(FERRY_TRY(
+      mail::Mailbox::open(room, device, link->channel_, link_options(link->maps_, set), deadline)));
   return link;
 }
 

@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "ferry/ps/wire/job_end_internal.h"
-#include "ferry/ps/wire/rpc_internal.h"
 #include "ferry/ps/scheduler.h"
 #include "ferry/ps/scheduler/job_state_internal.h"
 #include "ferry/ps/scheduler/store_internal.h"
+#include "ferry/ps/wire/job_end_internal.h"
+#include "ferry/ps/wire/rpc_internal.h"
 
 namespace ferry::ps {
 

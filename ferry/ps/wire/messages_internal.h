@@ -53,11 +53,11 @@ enum class Ask : std::uint32_t {
   // under
   // it (8) -> nothing
   kDepart = 38,
-  kStop = 39,     // whether the job has failed (1) -> nothing
-  kSave = 41,     // path, number of the file (4) -> clock (8)
-  kRestore = 42,  // path, how many files it has (4), TensorInfo -> nothing
-  kLanding = 40,  // rank (4), id (4), grant of memory for the whole tensor -> nothing
-  kApplyView = 43,    // JobView -> nothing
+  kStop = 39,       // whether the job has failed (1) -> nothing
+  kSave = 41,       // path, number of the file (4) -> clock (8)
+  kRestore = 42,    // path, how many files it has (4), TensorInfo -> nothing
+  kLanding = 40,    // rank (4), id (4), grant of memory for the whole tensor -> nothing
+  kApplyView = 43,  // JobView -> nothing
   // rank (4; all ones: nobody): no step is applied until kAdmit -> the largest clock, or the last
   // step that counts of whoever had the rank (8)
   kHold = 44,

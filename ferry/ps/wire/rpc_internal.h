@@ -10,8 +10,8 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
-#include "ferry/ps/wire/messages_internal.h"
 #include "ferry/mail/mail_hub.h"
+#include "ferry/ps/wire/messages_internal.h"
 
 namespace ferry::ps {
 
@@ -97,7 +97,7 @@ class RpcServer final : mail::MailHub::Handler {
   fabric::Device device_;
   Handler& handler_;
   std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // that have asked something
-  std::unique_ptr<mail::MailHub> hub_;                // stops first
+  std::unique_ptr<mail::MailHub> hub_;                    // stops first
 };
 
 }  // namespace ferry::ps
