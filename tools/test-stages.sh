@@ -45,7 +45,7 @@ programs=(
   "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
   "grpc, static  | 60  | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*"
   "grpc, static  | 100 | tsan              | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*:GrpcEnds.*-*Callback*"
-  "steady        | 120 | release           | ferry_steady_tests"
+  "steady        | 240 | release           | ferry_steady_tests"
   "cli           | 120 | release           | ferry_cli_tests"
   "bench         | 120 | release           | ferry_bench_tests"
   "rounds        | 120 | release           | ferry_round_tests"
