@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "ferry/fabric/region.h"
 #include "ferry/landing/layout.h"
 #include "ferry/landing/remote_word.h"
 #include "ferry/mail/mail_record_internal.h"

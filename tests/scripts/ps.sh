@@ -35,9 +35,11 @@ done
 expect 0 '' --local 1x2 --consistency async --provider tcp -- "$bin/example_ps_worker"
 
 # said PATTERN FILE: waits until a role has said so.
+# Whoever starts a program again removes what the former one said: the shell empties a file only when the
+# program is about to begin.
 said() {
   for _ in {1..2400}; do
-    grep -q "$1" "$2" && return
+    grep -qs "$1" "$2" && return
     sleep 0.05
   done
   echo "'$1' was not said: $(cat "$2")"
@@ -70,6 +72,7 @@ assert sum(server["steps"] for server in servers) == 1000, servers
 PY
 
 # With two copies of each block the workers do not notice that a server is killed.
+rm -f "$folder"/{scheduler,server?,worker?}
 "$ferry" ps --role scheduler --workers 2 --servers 3 --replicas 2 --mean --json "$folder/scheduler.json" \
   >"$folder/scheduler" 2>"$folder/err" &
 pids+=($!)
@@ -93,6 +96,7 @@ expect 2 'replicas on 1 servers' --role scheduler --servers 1 --replicas 2
 
 # A scheduler that is killed and started again goes on with its state, at the same address.
 begin_scheduler() {
+  rm -f "$folder/scheduler"
   "$ferry" ps --role scheduler --workers 2 --servers 2 --mean --state "$folder/state" >"$folder/scheduler" 2>"$folder/err" &
   keeper=$!
   pids+=($keeper)
