@@ -121,6 +121,7 @@ Status PartDirectory::restore(const std::string& path, std::uint32_t files,
   FERRY_TRY(create(info));
   auto& parts = tensors_.at(info.id).parts;
   std::vector<PartImage> images;
+  images.reserve(parts.size());
   for (auto& at : parts) images.push_back(at.part->empty_image());
   for (std::uint32_t file = 0; file < files; ++file) {
     const auto checkpoint = FERRY_TRY(storage::load_checkpoint(Snapshots::file_of(path, file)));
