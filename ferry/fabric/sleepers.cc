@@ -64,7 +64,7 @@ void Sleepers::leave_epoll() {
 }
 
 Bell& Sleepers::announce() {
-  Bell& bell = *bell_.load(std::memory_order_relaxed);
+  Bell& bell = *bell_.load(std::memory_order_acquire);
   in_epoll_.fetch_add(1, std::memory_order_seq_cst);
   bell.flag_sleepers.fetch_add(1, std::memory_order_seq_cst);
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -78,7 +78,7 @@ void Sleepers::retract(Bell& bell) {
 }
 
 Bell& Sleepers::announce_poller() {
-  Bell& bell = *bell_.load(std::memory_order_relaxed);
+  Bell& bell = *bell_.load(std::memory_order_acquire);
   bell.any_sleepers.fetch_add(1, std::memory_order_seq_cst);
   return bell;
 }
@@ -89,12 +89,12 @@ void Sleepers::announce_guest() {
 }
 
 void Sleepers::retract_guest() {
-  retract(*bell_.load(std::memory_order_relaxed));
+  retract(*bell_.load(std::memory_order_acquire));
   guests_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Sleepers::count_elsewhere(int delta) {
-  bell_.load(std::memory_order_relaxed)
+  bell_.load(std::memory_order_acquire)
       ->flag_sleepers.fetch_add(static_cast<std::uint32_t>(delta), std::memory_order_seq_cst);
 }
 

@@ -67,7 +67,7 @@ class Sleepers {
 
   bool anybody_asleep() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    return bell_.load(std::memory_order_relaxed)->any_sleepers.load(std::memory_order_relaxed) != 0;
+    return bell_.load(std::memory_order_acquire)->any_sleepers.load(std::memory_order_relaxed) != 0;
   }
   // nullptr: the private one. With the loop's token.
   void use_bell(Bell* bell, std::shared_ptr<const void> memory);
@@ -78,6 +78,8 @@ class Sleepers {
 
   Fd event_;
   Bell private_bell_;
+  // Loaded with acquire: the poller may be the first to touch memory that another thread has
+  // mapped.
   std::atomic<Bell*> bell_{&private_bell_};
   // A sleeper may still be at a bell that was used before.
   std::vector<std::shared_ptr<const void>> bell_memory_;
