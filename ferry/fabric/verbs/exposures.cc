@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "ferry/fabric/verbs/exposures_internal.h"
-#include "ferry/fabric/verbs/lane_internal.h"
 
 namespace ferry::fabric::verbs {
 
@@ -14,7 +13,7 @@ Notice notice_of(Notice::Kind kind, const GrantTable::Grant& grant) {
   return notice;
 }
 
-void refuse(VerbsLane& lane, const RemoteRegion& asked, const Error& error) {
+void refuse(GrantHolder& lane, const RemoteRegion& asked, const Error& error) {
   Notice notice;
   notice.kind = Notice::Kind::kResolved;
   notice.region = asked;
@@ -46,7 +45,7 @@ int access_of(Rights rights) {
   return access;
 }
 
-Exposures::Exposure* Exposures::find(VerbsLane& lane, std::uint64_t key) {
+Exposures::Exposure* Exposures::find(GrantHolder& lane, std::uint64_t key) {
   auto list = by_key_.find(key);
   if (list == by_key_.end()) return nullptr;
   auto found = std::find_if(list->second.begin(), list->second.end(),
@@ -54,7 +53,7 @@ Exposures::Exposure* Exposures::find(VerbsLane& lane, std::uint64_t key) {
   return found == list->second.end() ? nullptr : found->get();
 }
 
-std::unique_ptr<Exposures::Exposure> Exposures::extract(VerbsLane& lane, std::uint64_t key) {
+std::unique_ptr<Exposures::Exposure> Exposures::extract(GrantHolder& lane, std::uint64_t key) {
   LockGuard<Mutex> guard(lock_);
   auto list = by_key_.find(key);
   if (list == by_key_.end()) return nullptr;
@@ -67,13 +66,13 @@ std::unique_ptr<Exposures::Exposure> Exposures::extract(VerbsLane& lane, std::ui
   return exposure;
 }
 
-void Exposures::answer(VerbsLane& lane, const GrantTable::Grant& grant, std::uint32_t rkey) {
+void Exposures::answer(GrantHolder& lane, const GrantTable::Grant& grant, std::uint32_t rkey) {
   auto notice = notice_of(Notice::Kind::kResolved, grant);
   notice.rkey = rkey;
   lane.tell(notice);
 }
 
-void Exposures::resolve(const std::shared_ptr<VerbsLane>& lane, const RemoteRegion& asked) {
+void Exposures::resolve(const std::shared_ptr<GrantHolder>& lane, const RemoteRegion& asked) {
   hearer_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   auto grant = grants_.check(asked, 0, 0, Rights::kNone, lane->session_number());
   if (!grant) return refuse(*lane, asked, grant.error());
@@ -104,7 +103,7 @@ Result<std::shared_ptr<ibv_mr>> Exposures::memory_of(const GrantTable::Grant& gr
   return std::shared_ptr<ibv_mr>(FERRY_TRY(register_bytes(adapter_, bytes, access)));
 }
 
-Status Exposures::expose(const std::shared_ptr<VerbsLane>& lane, const GrantTable::Grant& grant) {
+Status Exposures::expose(const std::shared_ptr<GrantHolder>& lane, const GrantTable::Grant& grant) {
   auto exposure = std::make_unique<Exposure>();
   exposure->lane = lane;
   exposure->who = lane.get();
@@ -132,14 +131,14 @@ Status Exposures::expose(const std::shared_ptr<VerbsLane>& lane, const GrantTabl
     return fail(Code::kFailedPrecondition, "grant {:#x} was revoked", grant.key);
   if (!lane->up()) return fail(Code::kUnavailable, "the lane is down");
   if (windows) {
-    lane->bind(window, base, rkey, grant);
+    lane->bind({window, base, rkey, grant});
   } else {
     answer(*lane, grant, rkey);
   }
   return {};
 }
 
-void Exposures::bound(VerbsLane& lane, std::uint64_t key) {
+void Exposures::bound(GrantHolder& lane, std::uint64_t key) {
   {
     LockGuard<Mutex> guard(lock_);
     auto* exposure = find(lane, key);
@@ -151,7 +150,7 @@ void Exposures::bound(VerbsLane& lane, std::uint64_t key) {
   extract(lane, key).reset();
 }
 
-void Exposures::forgotten(VerbsLane& lane, std::uint64_t key) {
+void Exposures::forgotten(GrantHolder& lane, std::uint64_t key) {
   {
     LockGuard<Mutex> guard(lock_);
     auto* exposure = find(lane, key);
@@ -162,7 +161,7 @@ void Exposures::forgotten(VerbsLane& lane, std::uint64_t key) {
   extract(lane, key).reset();
 }
 
-void Exposures::drop_lane(VerbsLane& lane) {
+void Exposures::drop_lane(GrantHolder& lane) {
   List gone;
   {
     LockGuard<Mutex> guard(lock_);
@@ -177,7 +176,7 @@ void Exposures::drop_lane(VerbsLane& lane) {
 }
 
 void Exposures::revoke(const GrantTable::Grant& grant, std::function<void()> quiet) {
-  std::vector<std::shared_ptr<VerbsLane>> holders;
+  std::vector<std::shared_ptr<GrantHolder>> holders;
   std::shared_ptr<Revocation> revocation;
   auto done = std::make_shared<Done>();
   {
@@ -203,7 +202,7 @@ void Exposures::revoke(const GrantTable::Grant& grant, std::function<void()> qui
 }
 
 void Exposures::tick(std::int64_t now) {
-  std::vector<std::shared_ptr<VerbsLane>> late;
+  std::vector<std::shared_ptr<GrantHolder>> late;
   {
     LockGuard<Mutex> guard(lock_);
     for (auto& [key, list] : by_key_)

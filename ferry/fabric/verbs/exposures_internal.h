@@ -11,10 +11,31 @@
 #include "ferry/base/spin.h"
 #include "ferry/fabric/grant_table_internal.h"
 #include "ferry/fabric/verbs/memory_internal.h"
+#include "ferry/fabric/verbs/wire_internal.h"
 
 namespace ferry::fabric::verbs {
 
-class VerbsLane;
+// A window that is to be bound to a lane's queue pair, and the grant that it serves.
+struct Bind {
+  ibv_mw* window = nullptr;
+  ibv_mr* memory = nullptr;
+  std::uint32_t rkey = 0;
+  GrantTable::Grant grant;
+};
+
+// A lane as Exposures sees it: its peer may be given access to grants. Any thread.
+class GrantHolder {
+ public:
+  virtual ~GrantHolder() = default;
+  // Posts the bind request when it can; Exposures::bound() hears of its completion.
+  virtual void bind(const Bind& bind) = 0;
+  // Sends a notice to the peer's end of the lane.
+  virtual void tell(Notice notice) = 0;
+  // Has the loop take the lane down for this reason; the first reason counts.
+  virtual void fail_soon(Error cause) = 0;
+  virtual bool up() const = 0;
+  virtual std::uint32_t session_number() const = 0;
+};
 
 // The owner's side of grants: what peers can reach through which lane, and how that is taken back.
 //
@@ -28,13 +49,13 @@ class Exposures {
       : adapter_(adapter), blocks_(blocks), grants_(grants), patience_(patience) {}
 
   // A peer asks where a grant is, for this lane: answers it now or when the window is bound.
-  void resolve(const std::shared_ptr<VerbsLane>& lane, const RemoteRegion& asked);
+  void resolve(const std::shared_ptr<GrantHolder>& lane, const RemoteRegion& asked);
   // The lane's bind request has completed.
-  void bound(VerbsLane& lane, std::uint64_t key);
+  void bound(GrantHolder& lane, std::uint64_t key);
   // The peer let go of a revoked grant.
-  void forgotten(VerbsLane& lane, std::uint64_t key);
+  void forgotten(GrantHolder& lane, std::uint64_t key);
   // The lane is down: nothing can come through it any more. Before its queue pair is destroyed.
-  void drop_lane(VerbsLane& lane);
+  void drop_lane(GrantHolder& lane);
 
   // Waits a little for the peers' answers, unless it is called on the thread that hears them: so
   // that when it returns, requests fail by name and no lane has to break over them.
@@ -60,8 +81,8 @@ class Exposures {
   // Members die bottom up: the window, what it lies on, then the word that all is quiet.
   struct Exposure {
     std::shared_ptr<Revocation> revocation;  // shared by the exposures of one grant
-    std::weak_ptr<VerbsLane> lane;
-    VerbsLane* who = nullptr;
+    std::weak_ptr<GrantHolder> lane;
+    const GrantHolder* who = nullptr;
     GrantTable::Grant grant;
     std::uint32_t rkey = 0;
     bool live = false;    // the peer may be told
@@ -72,11 +93,11 @@ class Exposures {
   };
   using List = std::vector<std::unique_ptr<Exposure>>;
 
-  Exposure* find(VerbsLane& lane, std::uint64_t key) FERRY_REQUIRES(lock_);
-  std::unique_ptr<Exposure> extract(VerbsLane& lane, std::uint64_t key);
-  Status expose(const std::shared_ptr<VerbsLane>& lane, const GrantTable::Grant& grant);
+  Exposure* find(GrantHolder& lane, std::uint64_t key) FERRY_REQUIRES(lock_);
+  std::unique_ptr<Exposure> extract(GrantHolder& lane, std::uint64_t key);
+  Status expose(const std::shared_ptr<GrantHolder>& lane, const GrantTable::Grant& grant);
   Result<std::shared_ptr<ibv_mr>> memory_of(const GrantTable::Grant& grant);
-  void answer(VerbsLane& lane, const GrantTable::Grant& grant, std::uint32_t rkey);
+  void answer(GrantHolder& lane, const GrantTable::Grant& grant, std::uint32_t rkey);
 
   const Adapter& adapter_;
   BlockKeys& blocks_;

@@ -78,13 +78,12 @@ void VerbsLane::forget(const RemoteRegion& region) {
   loop().notify();
 }
 
-void VerbsLane::bind(ibv_mw* window, ibv_mr* memory, std::uint32_t rkey,
-                     const GrantTable::Grant& grant) {
+void VerbsLane::bind(const Bind& bind) {
   Failures failures;
   {
     LockGuard<SpinLock> guard(lock_);
     if (!up()) return;
-    binds_.push_back({window, memory, rkey, grant});
+    binds_.push_back(bind);
     pump(failures);
   }
   queue_.event_wanted();

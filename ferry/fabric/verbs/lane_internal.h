@@ -81,7 +81,9 @@ struct OperationList {
 // A work request cannot be called back. So an operation that must end early takes the queue pair
 // down: it is destroyed, after which the device touches no buffer of it, then every operation on it
 // fails, then the device connects the lane anew.
-class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLane> {
+class VerbsLane final : public Lane,
+                        public GrantHolder,
+                        public std::enable_shared_from_this<VerbsLane> {
  public:
   static Result<std::shared_ptr<VerbsLane>> make(Queue& queue, std::shared_ptr<PeerSession> peer);
   ~VerbsLane() override;
@@ -105,9 +107,10 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   void resolved(const Notice& notice);
   void forget(const RemoteRegion& region);
   // Grants, as the owner. Any thread.
-  void bind(ibv_mw* window, ibv_mr* memory, std::uint32_t rkey, const GrantTable::Grant& grant);
-  void tell(Notice notice);
-  std::uint32_t session_number() const { return session_number_; }
+  void bind(const Bind& bind) override;
+  void tell(Notice notice) override;
+  void fail_soon(Error cause) override;
+  std::uint32_t session_number() const override { return session_number_; }
 
   // For the queue.
   enum class Received { kDone, kHeld };  // held: the lane keeps the buffer
@@ -119,8 +122,6 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   bool nothing_posted() const { return ring_.empty(); }
   bool wants_pump() const { return waiting_.load(std::memory_order_seq_cst); }
   bool failing() const { return failing_.load(std::memory_order_acquire); }
-  // Has the loop take the lane down for this reason. Any thread; the first reason counts.
-  void fail_soon(Error cause);
   std::uint32_t qpn() const { return qpn_; }
 
  private:
@@ -128,12 +129,6 @@ class VerbsLane final : public Lane, public std::enable_shared_from_this<VerbsLa
   // kWait: no room, or a grant not known yet; kHold: no credits.
   enum class Step : std::uint8_t { kMore, kPosted, kWait, kHold, kFailed };
   struct Burst;
-  struct Bind {
-    ibv_mw* window;
-    ibv_mr* memory;
-    std::uint32_t rkey;
-    GrantTable::Grant grant;
-  };
   struct Failure {
     Operation* op;
     Error error;
