@@ -25,30 +25,25 @@ std::uint8_t ack_timeout(double patience) {
 
 }  // namespace
 
-VerbsLane::VerbsLane(Queue& queue, std::shared_ptr<PeerSession> peer)
-    : Lane(queue.loop()),
-      queue_(queue),
-      shared_(queue.shared()),
+VerbsLane::VerbsLane(Shared& shared, CompletionQueue& completions, Dispatcher& dispatcher,
+                     std::shared_ptr<PeerSession> peer)
+    : Lane(completions.loop()),
+      shared_(shared),
+      completions_(completions),
+      dispatcher_(dispatcher),
       adapter_(*shared_.adapter),
       session_number_(peer->number()),
       peer_name_(peer->identity().endpoint),
-      ring_(Queue::kSendDepth),
+      ring_(CompletionQueue::kSendDepth),
       session_(std::move(peer)) {}
 
-Result<std::shared_ptr<VerbsLane>> VerbsLane::make(Queue& queue,
+Result<std::shared_ptr<VerbsLane>> VerbsLane::make(Shared& shared, CompletionQueue& completions,
+                                                   Dispatcher& dispatcher,
                                                    std::shared_ptr<PeerSession> peer) {
-  std::shared_ptr<VerbsLane> lane(new VerbsLane(queue, std::move(peer)));
-  FERRY_TRY(queue.loop().with_token([&] { return queue.reserve_on_loop(); }));
-  auto ready = [&]() -> Status {
-    lane->words_ = FERRY_TRY(lane->shared_.buffers.take());
-    FERRY_TRY(lane->create_queue_pair());
-    return lane->to_init();
-  }();
-  if (!ready) {
-    queue.loop().with_token([&] { queue.unreserve_on_loop(); });
-    return tl::unexpected(ready.error());
-  }
-  queue.loop().with_token([&] { queue.add_on_loop(lane->qpn_, lane); });
+  std::shared_ptr<VerbsLane> lane(new VerbsLane(shared, completions, dispatcher, std::move(peer)));
+  lane->words_ = FERRY_TRY(shared.buffers.take());
+  FERRY_TRY(lane->create_queue_pair());
+  FERRY_TRY(lane->to_init());
   lane->capabilities_ = {true, false, false, lane->adapter_.atomics, kMaxMessage};
   lane->capabilities_.tail_flag =
       ibv_query_qp_data_in_order(lane->qp_.get(), IBV_WR_RDMA_WRITE, 0) != 0;
@@ -64,14 +59,14 @@ VerbsLane::~VerbsLane() {
 
 Status VerbsLane::create_queue_pair() {
   ibv_qp_init_attr attr{};
-  attr.send_cq = queue_.cq();
-  attr.recv_cq = queue_.cq();
-  attr.srq = queue_.srq();
+  attr.send_cq = completions_.cq();
+  attr.recv_cq = completions_.cq();
+  attr.srq = completions_.srq();
   attr.qp_type = IBV_QPT_RC;
   // Devices differ in how much inline data they take; less is slower, not wrong.
   for (std::uint32_t inlined : {kInlineBytes, 64U, 0U}) {
     attr.cap = {};
-    attr.cap.max_send_wr = Queue::kSendDepth;
+    attr.cap.max_send_wr = CompletionQueue::kSendDepth;
     attr.cap.max_send_sge = 1;
     attr.cap.max_inline_data = inlined;
     qp_.reset(ibv_create_qp(adapter_.pd.get(), &attr));

@@ -139,7 +139,7 @@ void VerbsLane::fail_soon(Error cause) {
     failure_ = std::make_shared<const Error>(std::move(cause));
   }
   failing_.store(true, std::memory_order_release);
-  queue_.lane_failing();
+  completions_.lane_failing();
 }
 
 void VerbsLane::take_down_on_loop() {
@@ -179,7 +179,7 @@ void VerbsLane::take_down(const Error& cause, Ending ending) {
     waiting[1] = std::exchange(waits_, {});
     binds_.clear();
   }
-  queue_.remove_on_loop(qpn_);
+  dispatcher_.remove_on_loop(qpn_);
   shared_.exposures.drop_lane(*this);
   qp_.reset();  // from here on the device touches no buffer of any operation
   auto now = now_ns();
@@ -207,7 +207,7 @@ void VerbsLane::take_down(const Error& cause, Ending ending) {
 void VerbsLane::close(const Error& cause) {
   loop().with_token([&] {
     // What has arrived can still be read.
-    for (int i = 0; i < waiting::kLastBursts && up() && queue_.progress_on_loop() > 0; ++i)
+    for (int i = 0; i < waiting::kLastBursts && up() && dispatcher_.progress_on_loop() > 0; ++i)
       continue;
     take_down(cause, Ending::kClosed);
   });

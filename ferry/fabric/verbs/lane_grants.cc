@@ -86,7 +86,7 @@ void VerbsLane::bind(const Bind& bind) {
     binds_.push_back(bind);
     pump(failures);
   }
-  queue_.event_wanted();
+  completions_.event_wanted();
   end_all(failures);
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/verbs/completion_queue_internal.h"
 #include "ferry/fabric/verbs/peer_grants_internal.h"
-#include "ferry/fabric/verbs/queue_internal.h"
 #include "ferry/fabric/verbs/send_ring_internal.h"
 #include "ferry/fabric/verbs/wire_internal.h"
 
@@ -75,6 +75,16 @@ struct OperationList {
   }
 };
 
+// The loop's source that hands completions to their lanes, as a lane sees it. With the token.
+class Dispatcher {
+ public:
+  virtual ~Dispatcher() = default;
+  // Handles what has completed; returns how much.
+  virtual int progress_on_loop() = 0;
+  // Completions of this queue pair are dropped from now on.
+  virtual void remove_on_loop(std::uint32_t qpn) = 0;
+};
+
 // One queue pair. Operations go straight onto its send queue from the thread that posts them; what
 // does not fit (queue full, grant not known yet, no credits) waits in the lane.
 //
@@ -85,7 +95,9 @@ class VerbsLane final : public Lane,
                         public GrantHolder,
                         public std::enable_shared_from_this<VerbsLane> {
  public:
-  static Result<std::shared_ptr<VerbsLane>> make(Queue& queue, std::shared_ptr<PeerSession> peer);
+  static Result<std::shared_ptr<VerbsLane>> make(Shared& shared, CompletionQueue& completions,
+                                                 Dispatcher& dispatcher,
+                                                 std::shared_ptr<PeerSession> peer);
   ~VerbsLane() override;
 
   // Connecting: this end's half, then the other's.
@@ -139,7 +151,8 @@ class VerbsLane final : public Lane,
     int count = 0;
   };
 
-  VerbsLane(Queue& queue, std::shared_ptr<PeerSession> peer);
+  VerbsLane(Shared& shared, CompletionQueue& completions, Dispatcher& dispatcher,
+            std::shared_ptr<PeerSession> peer);
   Status create_queue_pair();
   Status to_init();
   Status to_ready_to_receive(const LaneHello& peer);
@@ -191,8 +204,9 @@ class VerbsLane final : public Lane,
   void protocol_broken(const Error& cause);
   void take_down(const Error& cause, Ending ending);
 
-  Queue& queue_;
   Shared& shared_;
+  CompletionQueue& completions_;
+  Dispatcher& dispatcher_;
   const Adapter& adapter_;
   Capabilities capabilities_;
   std::uint32_t session_number_ = 0;

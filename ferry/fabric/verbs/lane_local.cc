@@ -57,7 +57,7 @@ void VerbsLane::end(Operation* op, Status status, std::uint64_t value) {
   }
   drop_user(work.target);
   drop_user(work.flag_target);
-  queue_.operation_ended();
+  completions_.operation_ended();
   op->finish(std::move(status), value);
 }
 

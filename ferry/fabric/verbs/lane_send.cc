@@ -31,7 +31,7 @@ Transfer VerbsLane::post(Request& request) {
   work.offset = request.offset;
   work.operand = request.operand;
   work.compare = request.compare;
-  queue_.operation_began();
+  completions_.operation_began();
   if (auto mapped = map_local(*op, request); !mapped) {
     end(op, std::move(mapped));
     return Transfer::pending(op);
@@ -48,7 +48,7 @@ Transfer VerbsLane::post(Request& request) {
       failures.push_back({op, *cause_});
     }
   }
-  if (told) queue_.event_wanted();
+  if (told) completions_.event_wanted();
   for (int i = 0; i < asks.count; ++i) {
     Notice notice;
     notice.region = asks.regions[i];
@@ -120,7 +120,7 @@ void VerbsLane::pump(Failures& failures) {
     // First tell the loop that something waits, then look whether what it waits for has come
     // meanwhile: the loop does the reverse.
     waiting_.store(waiting, std::memory_order_seq_cst);
-    if (waiting) queue_.event_wanted();
+    if (waiting) completions_.event_wanted();
     again = waiting && ((no_room_ && ring_.room() > kReserve) || (!binds_.empty() && can_bind()) ||
                         (!held_.empty() && credits_back_.load(std::memory_order_seq_cst) != 0));
   }

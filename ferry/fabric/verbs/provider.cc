@@ -4,7 +4,6 @@
 
 #include "ferry/base/log.h"
 #include "ferry/fabric/verbs/events_internal.h"
-#include "ferry/fabric/verbs/lane_internal.h"
 #include "ferry/fabric/verbs/queue_internal.h"
 
 namespace ferry::fabric::verbs {
@@ -54,7 +53,7 @@ class VerbsProvider final : public Provider {
   Result<std::shared_ptr<Lane>> connect(std::shared_ptr<PeerSession> peer, std::uint32_t,
                                         std::span<const std::byte>, Loop& loop,
                                         const CallAccept& call, Deadline deadline) override {
-    auto lane = FERRY_TRY(VerbsLane::make(queue_of(loop), std::move(peer)));
+    auto lane = FERRY_TRY(queue_of(loop).make_lane(std::move(peer)));
     auto met = [&]() -> Status {
       auto answer = FERRY_TRY(call(encode(lane->hello())));
       auto theirs = FERRY_TRY(decode_hello(answer));
@@ -75,7 +74,7 @@ class VerbsProvider final : public Provider {
                           std::span<const std::byte> request, Loop& loop) override {
     auto theirs = FERRY_TRY(decode_hello(request));
     FERRY_TRY(fit(shared_.adapter->address, theirs.address));
-    auto lane = FERRY_TRY(VerbsLane::make(queue_of(loop), std::move(peer)));
+    auto lane = FERRY_TRY(queue_of(loop).make_lane(std::move(peer)));
     remember(lane);
     if (auto met = lane->meet(theirs); !met) {
       lane->close(met.error());
