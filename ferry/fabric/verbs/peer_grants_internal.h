@@ -21,7 +21,7 @@ struct PeerGrant {
   std::atomic<std::uint32_t> users{0};  // operations that refer to it
 };
 
-// All of one lane. Guarded by the lane's lock, but for drop_user().
+// All of one lane. Guarded by the backlog's lock, but for drop_user().
 class PeerGrants {
  public:
   struct Found {

@@ -23,7 +23,7 @@ struct SendSlot {
 // The work requests of one send queue, oldest first. A queue pair completes them in order, so one
 // completion retires all that were posted before it, signalled or not.
 //
-// push() by whoever holds the lane's lock; retire() and walk() by the loop only.
+// push() by whoever holds the backlog's lock; retire() and walk() by the loop only.
 class SendRing {
  public:
   // `depth` is a power of two.
