@@ -204,7 +204,7 @@ bool Backlog::forget(const RemoteRegion& region, Failures& failures) {
   LockGuard<SpinLock> guard(lock_);
   auto* grant = grants_.find(region);
   bool idle = grants_.leave(region);
-  if (grant == nullptr || idle) return idle;
+  if (grant == nullptr || idle || !up()) return idle;
   Error error(Code::kFailedPrecondition,
               fmt::format("{} has revoked the grant {:#x}", peer_.name(), region.key), 0, __FILE__,
               __LINE__);
@@ -238,7 +238,7 @@ bool Backlog::lock_soon() {
 void Backlog::expire_on_loop(Expiry& expiry) {
   if (!wants_pump() || !lock_soon()) return;
   remove_waiting_if([&](Operation& op) { return expiry.expire(op); });
-  pump(expiry.failures());
+  if (up()) pump(expiry.failures());
   lock_.unlock();
 }
 
