@@ -3,7 +3,7 @@
 #include <string>
 
 #include "ferry/fabric/device.h"
-#include "ferry/mail/mailbox.h"
+#include "ferry/mail/mail_options.h"
 #include "ferry/mail/tuning.h"
 
 // How programs that open no mailbox at first, or cannot wait for a calibration when they do, come

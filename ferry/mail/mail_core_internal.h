@@ -11,7 +11,6 @@
 #include "ferry/mail/mail_inbound_internal.h"
 #include "ferry/mail/mail_outbound_internal.h"
 #include "ferry/mail/mail_places_internal.h"
-#include "ferry/mail/mailbox.h"
 
 namespace ferry::mail {
 

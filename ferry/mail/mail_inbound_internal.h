@@ -7,6 +7,7 @@
 
 #include "ferry/mail/mail_arrivals_internal.h"
 #include "ferry/mail/mail_reads_internal.h"
+#include "ferry/mail/mail_stats.h"
 
 namespace ferry::mail {
 

@@ -10,6 +10,7 @@
 #include "ferry/mail/mail_buffers_internal.h"
 #include "ferry/mail/mail_list_internal.h"
 #include "ferry/mail/mail_outgoing_internal.h"
+#include "ferry/mail/mail_stats.h"
 
 namespace ferry::mail {
 

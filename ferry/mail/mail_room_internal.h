@@ -8,10 +8,13 @@
 
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
-#include "ferry/mail/mailbox.h"
+#include "ferry/fabric/device.h"
+#include "ferry/mail/mail_options.h"
 #include "ferry/mail/room_memory_internal.h"
 
 namespace ferry::mail {
+
+class MailCore;
 
 // A mailbox in the line for memory of the room.
 struct RoomWaiter {

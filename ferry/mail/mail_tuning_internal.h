@@ -7,7 +7,7 @@
 
 #include "ferry/fabric/device.h"
 #include "ferry/mail/find_tuning.h"
-#include "ferry/mail/mailbox.h"
+#include "ferry/mail/mail_options.h"
 
 // What the two ends of a mailbox tell each other of the path before their hellos
 // (docs/wire/messages.md), and what comes of it.

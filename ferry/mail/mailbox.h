@@ -4,10 +4,11 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "ferry/fabric/device.h"
+#include "ferry/mail/mail_options.h"
+#include "ferry/mail/mail_stats.h"
 #include "ferry/mail/tuning.h"
 
 // Messages of any size between two processes: lists of buffers, sent over one channel, received as
@@ -20,60 +21,6 @@ class RoomCore;
 class Mailbox;
 struct MailOutgoing;
 struct MailParcel;
-
-// Where a mailbox gets what its options leave open.
-enum class TuningUse : std::uint8_t {
-  kOff,      // the defaults
-  kCached,   // what was measured for the path before, here or at the peer; else the defaults
-  kMeasure,  // the same, but a path that nothing is known of is measured: open() takes about a
-             // third of a second longer, once for a pair of hosts and a provider
-};
-
-struct MailRoomOptions {
-  // Most bytes of large messages that lie here at once, over all mailboxes. One message that is
-  // larger is let in alone.
-  std::uint64_t budget_bytes = std::uint64_t{256} << 20;
-  // Most bytes that allocate() of the room gives out.
-  std::uint64_t shared_bytes = std::uint64_t{256} << 20;
-  TuningUse tuning = TuningUse::kMeasure;
-  // Where results are kept; empty: TuningCache::default_folder(). Without a folder, kOff.
-  std::string tuning_folder{};
-};
-
-// What is not set is tuned: see Tuning for what it means, and MailRoomOptions::tuning.
-struct MailboxOptions {
-  std::optional<std::uint64_t> eager_threshold{};
-  std::uint32_t slots = 16;  // batches that may lie here at once
-  // Of each; at least 11,328. Not set: 16 KiB, or what the threshold needs. Where the path does not
-  // map the peer, what leaves here eagerly fits into as much.
-  std::optional<std::uint64_t> slot_bytes{};
-  std::optional<std::uint64_t> chunk_bytes{};
-  std::optional<std::uint32_t> chunks_in_flight{};     // at most 1,024
-  std::uint32_t rendezvous = 8;                        // large messages under way from here
-  std::uint64_t most_bytes = std::uint64_t{16} << 30;  // of a message that is taken here
-  // Most bytes that are kept here for messages that wait to be sent: copies, and a note of each.
-  // As many may be given out by allocate(). One message or buffer that is larger is let in alone.
-  std::uint64_t send_bytes = std::uint64_t{256} << 20;
-  bool spins = false;  // promises to wait with WaitMode::kSpin only, which spares wake-ups
-  std::optional<std::uint64_t> copy_up_to{};
-  std::optional<Nanos> spin{};  // of waits in the mailbox
-};
-
-// What one mailbox did, counted.
-struct MailStats {
-  std::uint64_t sent = 0;          // messages that left, announced or whole
-  std::uint64_t batches = 0;       // slots that were filled
-  std::uint64_t eager_bytes = 0;   // of messages in them
-  std::uint64_t announced = 0;     // large messages of this end
-  std::uint64_t registered = 0;    // parts that were registered for one send
-  std::uint64_t copies = 0;        // parts of large messages that were copied before sending
-  std::uint64_t copied_bytes = 0;  // in them
-  std::uint64_t received = 0;      // messages that were handed out
-  std::uint64_t in_place = 0;      // of these: used in the sender's memory
-  std::uint64_t heard = 0;         // announcements of the peer's
-  std::uint64_t reads = 0;         // of chunks
-  std::uint64_t refused = 0;       // of the announcements heard: not taken
-};
 
 // A message that has arrived, or is arriving: views of its parts. Letting go of it, by release() or
 // by destruction, gives the memory back. One thread at a time, any thread. Move-only. Must not
