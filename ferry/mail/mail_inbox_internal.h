@@ -60,7 +60,8 @@ inline MailParcel* MailInbox::make() {
   }
   auto* parcel = spare_.back();
   spare_.pop_back();
-  parcel->handed_out = parcel->let_go = parcel->in_reading = parcel->busy = false;
+  parcel->handed_out = parcel->let_go = parcel->busy = false;
+  parcel->reading = nullptr;
   parcel->bytes = 0;
   parcel->error.reset();
   parcel->failed.store(false, std::memory_order_relaxed);

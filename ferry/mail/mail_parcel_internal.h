@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,19 +11,7 @@
 
 namespace ferry::mail {
 
-// One read. It is planned under the lock and posted without it, since posting may copy the bytes.
-struct MailChunk {
-  enum class Stage : std::uint8_t { kPlanned, kPosting, kPosted };
-  MailChunk* next = nullptr;  // in the list of those planned
-  Stage stage = Stage::kPosted;
-  bool unwanted = false;  // its message has failed meanwhile
-  std::span<std::byte> to;
-  fabric::RemoteAt from{fabric::RemoteRegion{}};
-  fabric::Transfer transfer;
-  std::optional<Error> error;
-  std::uint64_t end = 0;  // of the message: what has landed once this has
-  std::atomic<bool> ended{false};
-};
+struct MailReading;
 
 // A slot of the landing, and the batch in it.
 struct MailSlot {
@@ -48,29 +35,19 @@ struct MailParcel {
   Place place = Place::kSlot;
   State state = State::kWhole;
   bool handed_out = false;
-  bool let_go = false;      // before it was whole
-  bool busy = false;        // a thread maps its memory, without the lock
-  bool in_reading = false;  // MailReads has it
+  bool let_go = false;             // before it was whole
+  bool busy = false;               // a thread maps its memory, without the lock
+  MailReading* reading = nullptr;  // while MailReads has it
   std::vector<std::span<const std::byte>> parts;
   std::uint64_t bytes = 0;
   std::uint64_t number = 0;  // of the message
   MailSlot slot;             // of the batch it came in
 
-  // Of a large one that is read:
+  // Of a large one:
   Announcement announcement;
   std::uint64_t span = 0;
-  RoomCore::Buffer buffer;
-  std::size_t piece = 0;         // the next to be read,
-  std::uint32_t first_part = 0;  // its first part,
-  std::uint64_t piece_at = 0;    // where it begins in the buffer,
-  std::uint64_t piece_done = 0;  // and what was asked for of it
-  std::uint64_t posted = 0;      // chunks
-  std::uint64_t reaped = 0;
-  std::unique_ptr<MailChunk[]> chunks;
-  std::uint32_t most_chunks = 0;  // that there are: as many reads may be in flight
-  std::optional<Error> error;
-  std::optional<Error> asked;  // the failure that made us ask,
-  std::uint64_t given_up = 0;  // and the sender's answer: not in the buffer, which holds bytes
+  RoomCore::Buffer buffer;     // that it is read into
+  std::optional<Error> error;  // of a read; why it has failed
   std::atomic<bool> failed{false};
   std::atomic<std::uint64_t> landed{0};  // of `span`
 

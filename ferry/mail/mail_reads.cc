@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "ferry/mail/mail_reads_internal.h"
 
@@ -11,14 +12,15 @@ Status MailReads::progress() {
   Status outcome;
   bool in_line = false;
   std::size_t kept = 0;
-  for (auto* parcel : reading_) {
-    const auto more = step(*parcel, in_line);
+  for (auto* reading : reading_) {
+    const auto more = step(*reading, in_line);
     if (!more && outcome) outcome = tl::unexpected<Error>(more.error());
     if (more && *more) {
-      reading_[kept++] = parcel;
+      reading_[kept++] = reading;
       continue;
     }
-    parcel->in_reading = false;
+    auto* parcel = reading->parcel;
+    recycle(reading);
     if (parcel->let_go) {
       inbox_.recycle(parcel);
     } else if (parcel->state == State::kFailed && !parcel->handed_out) {
@@ -29,31 +31,56 @@ Status MailReads::progress() {
   return outcome;
 }
 
-Result<bool> MailReads::step(MailParcel& parcel, bool& in_line) {
+void MailReads::add(MailParcel* parcel) {
+  if (spare_.empty()) {
+    all_.push_back(std::make_unique<MailReading>());
+    spare_.push_back(all_.back().get());
+  }
+  auto* reading = spare_.back();
+  spare_.pop_back();
+  reading->parcel = parcel;
+  reading->posted = reading->reaped = 0;
+  parcel->reading = reading;
+  reading_.push_back(reading);
+}
+
+void MailReads::remove(MailParcel& parcel) {
+  std::erase(reading_, parcel.reading);
+  recycle(parcel.reading);
+}
+
+void MailReads::recycle(MailReading* reading) {
+  reading->parcel->reading = nullptr;
+  spare_.push_back(reading);
+}
+
+Result<bool> MailReads::step(MailReading& reading, bool& in_line) {
+  auto& parcel = *reading.parcel;
   if (parcel.busy || parcel.state == State::kMapping) return true;
   if (parcel.state == State::kWaiting) {
-    if (!in_line) FERRY_TRY(admit(parcel, in_line));
+    if (!in_line) FERRY_TRY(admit(reading, in_line));
     if (parcel.state != State::kReading) return parcel.state == State::kWaiting;
   }
-  reap(parcel);
-  if (parcel.state == State::kReading && !parcel.error && !parcel.let_go) plan_chunks(parcel);
-  if (parcel.posted != parcel.reaped) return true;
+  reap(reading);
+  if (parcel.state == State::kReading && !parcel.error && !parcel.let_go) plan_chunks(reading);
+  if (reading.in_flight()) return true;
   if (parcel.state == State::kAsking) {
-    FERRY_TRY(hear_answer(parcel));
+    FERRY_TRY(hear_answer(reading));
     return false;
   }
   if (parcel.state != State::kReading) return false;
   if (parcel.error) {
-    ask_if_given_up(parcel);
+    ask_if_given_up(reading);
     return true;
   }
-  const bool read = parcel.piece == parcel.announcement.pieces.size();
+  const bool read = reading.piece == parcel.announcement.pieces.size();
   if (!read && !parcel.let_go) return true;
   FERRY_TRY(finish(parcel));
   return false;
 }
 
-Status MailReads::admit(MailParcel& parcel, bool& in_line) {
+Status MailReads::admit(MailReading& reading, bool& in_line) {
+  auto& parcel = *reading.parcel;
   const auto taken = path_.room.take(signals_.waiter, parcel.span);
   if (!taken) {
     inbox_.remove(parcel);
@@ -64,20 +91,21 @@ Status MailReads::admit(MailParcel& parcel, bool& in_line) {
   in_line = !taken->has_value();
   if (in_line) return {};
   inbox_.note_change();  // the next in line may ask
-  begin(parcel, **taken);
+  begin(reading, **taken);
   return {};
 }
 
-void MailReads::begin(MailParcel& parcel, const RoomCore::Buffer& buffer) const {
+void MailReads::begin(MailReading& reading, const RoomCore::Buffer& buffer) const {
+  reading.piece = 0;
+  reading.first_part = 0;
+  reading.piece_at = reading.piece_done = 0;
+  if (const auto most = path_.tuning.chunks_in_flight(); reading.most_chunks != most) {
+    reading.chunks = std::make_unique<MailChunk[]>(most);
+    reading.most_chunks = most;
+  }
+  auto& parcel = *reading.parcel;
   parcel.buffer = buffer;
   parcel.state = State::kReading;
-  parcel.piece = 0;
-  parcel.first_part = 0;
-  parcel.piece_at = parcel.piece_done = parcel.posted = parcel.reaped = 0;
-  if (const auto most = path_.tuning.chunks_in_flight(); parcel.most_chunks != most) {
-    parcel.chunks = std::make_unique<MailChunk[]>(most);
-    parcel.most_chunks = most;
-  }
   parcel.parts.clear();
   std::uint64_t at = 0;
   for (auto size : parcel.announcement.sizes) {
@@ -87,31 +115,32 @@ void MailReads::begin(MailParcel& parcel, const RoomCore::Buffer& buffer) const 
   }
 }
 
-void MailReads::plan_chunks(MailParcel& parcel) {
+void MailReads::plan_chunks(MailReading& reading) {
+  const auto& parcel = *reading.parcel;
   const auto& announcement = parcel.announcement;
-  while (parcel.piece < announcement.pieces.size() && !parcel.error) {
-    const auto& piece = announcement.pieces[parcel.piece];
-    const auto span = announcement.span_of(parcel.first_part, piece.parts);
-    if (parcel.piece_done == span) {
-      parcel.piece_at = align_up(parcel.piece_at + span, MailLimits::kAlign);
-      parcel.first_part += piece.parts;
-      parcel.piece_done = 0;
-      ++parcel.piece;
+  while (reading.piece < announcement.pieces.size() && !parcel.error) {
+    const auto& piece = announcement.pieces[reading.piece];
+    const auto span = announcement.span_of(reading.first_part, piece.parts);
+    if (reading.piece_done == span) {
+      reading.piece_at = align_up(reading.piece_at + span, MailLimits::kAlign);
+      reading.first_part += piece.parts;
+      reading.piece_done = 0;
+      ++reading.piece;
       continue;
     }
-    if (parcel.posted - parcel.reaped == parcel.most_chunks) return;
-    const auto bytes = std::min(path_.tuning.chunk_bytes(), span - parcel.piece_done);
-    const auto at = parcel.piece_at + parcel.piece_done;
+    if (reading.posted - reading.reaped == reading.most_chunks) return;
+    const auto bytes = std::min(path_.tuning.chunk_bytes(), span - reading.piece_done);
+    const auto at = reading.piece_at + reading.piece_done;
     ++chunks_;
-    plan_read(parcel, parcel.buffer.bytes.subspan(at, bytes),
-              {piece.region, piece.offset + parcel.piece_done}, at + bytes);
-    parcel.piece_done += bytes;
+    plan_read(reading, parcel.buffer.bytes.subspan(at, bytes),
+              {piece.region, piece.offset + reading.piece_done}, at + bytes);
+    reading.piece_done += bytes;
   }
 }
 
-void MailReads::plan_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
-                          std::uint64_t end) {
-  auto* chunk = &parcel.chunks[parcel.posted++ % parcel.most_chunks];
+void MailReads::plan_read(MailReading& reading, std::span<std::byte> to,
+                          const fabric::RemoteAt& from, std::uint64_t end) {
+  auto* chunk = &reading.chunk(reading.posted++);
   chunk->error.reset();
   chunk->to = to;
   chunk->from = from;
@@ -146,9 +175,10 @@ void MailReads::unplan(MailChunk& chunk) {
   chunk.ended.store(true, std::memory_order_relaxed);
 }
 
-void MailReads::reap(MailParcel& parcel) {
-  for (; parcel.reaped < parcel.posted; ++parcel.reaped) {
-    auto& chunk = parcel.chunks[parcel.reaped % parcel.most_chunks];
+void MailReads::reap(MailReading& reading) {
+  auto& parcel = *reading.parcel;
+  for (; reading.in_flight(); ++reading.reaped) {
+    auto& chunk = reading.chunk(reading.reaped);
     if (chunk.stage != MailChunk::Stage::kPosted || !chunk.ended.load(std::memory_order_acquire))
       return;
     chunk.transfer = {};
@@ -159,37 +189,40 @@ void MailReads::reap(MailParcel& parcel) {
   }
 }
 
-void MailReads::fail_parcel(MailParcel& parcel, const Error& error) {
+void MailReads::fail_reading(MailReading& reading, const Error& error) {
+  auto& parcel = *reading.parcel;
   parcel.state = State::kFailed;
   parcel.error = error;
   parcel.failed.store(true, std::memory_order_release);
   inbox_.note_change();
   maps_.forget(parcel);
-  for (auto i = parcel.reaped; i < parcel.posted; ++i)
-    unplan(parcel.chunks[i % parcel.most_chunks]);
+  for (auto i = reading.reaped; i < reading.posted; ++i) unplan(reading.chunk(i));
 }
 
-void MailReads::drop_parcel(MailParcel& parcel, const Error& error) {
+void MailReads::drop_reading(MailReading& reading, const Error& error) {
+  auto& parcel = *reading.parcel;
   if (parcel.state == State::kFailed || parcel.state == State::kWhole) return;
-  fail_parcel(parcel, error);
+  fail_reading(reading, error);
   if (!parcel.handed_out && !parcel.let_go) inbox_.remove(parcel);
 }
 
 void MailReads::fail_all(const Error& error) {
-  for (auto* parcel : reading_)
-    if (parcel->state == State::kWaiting || parcel->state == State::kReading ||
-        parcel->state == State::kAsking)
-      fail_parcel(*parcel, error);
+  for (auto* reading : reading_) {
+    const auto state = reading->parcel->state;
+    if (state == State::kWaiting || state == State::kReading || state == State::kAsking)
+      fail_reading(*reading, error);
+  }
 }
 
 void MailReads::drop_all(const Error& error) {
-  for (auto* parcel : reading_) drop_parcel(*parcel, error);
+  for (auto* reading : reading_) drop_reading(*reading, error);
 }
 
-void MailReads::ask_if_given_up(MailParcel& parcel) {
+void MailReads::ask_if_given_up(MailReading& reading) {
+  auto& parcel = *reading.parcel;
   parcel.state = State::kAsking;
-  parcel.asked = std::exchange(parcel.error, std::nullopt);
-  plan_read(parcel, std::as_writable_bytes(std::span(&parcel.given_up, 1)),
+  reading.asked = std::exchange(parcel.error, std::nullopt);
+  plan_read(reading, std::as_writable_bytes(std::span(&reading.given_up, 1)),
             {path_.peer.words, MailWords::given_up_offset(parcel.announcement.index)}, 0);
 }
 
@@ -203,19 +236,20 @@ Error MailReads::refusal(const Error& cause) const {
       .value();
 }
 
-Status MailReads::hear_answer(MailParcel& parcel) {
-  const auto cause = refusal(*std::exchange(parcel.asked, std::nullopt));
+Status MailReads::hear_answer(MailReading& reading) {
+  auto& parcel = *reading.parcel;
+  const auto cause = refusal(*std::exchange(reading.asked, std::nullopt));
   if (words_.peer_closed()) {  // what else the closing means is seen to when it is heard
-    drop_parcel(parcel, path_.closed_error());
+    drop_reading(reading, path_.closed_error());
     return {};
   }
-  if (parcel.error || parcel.given_up != parcel.announcement.number) {
-    fail_parcel(parcel, cause);
+  if (parcel.error || reading.given_up != parcel.announcement.number) {
+    fail_reading(reading, cause);
     return tl::unexpected<Error>(cause);
   }
-  drop_parcel(parcel, fail(Code::kAborted, "the sender at {} has given up a message of {} bytes",
-                           path_.channel.peer_endpoint(), parcel.bytes)
-                          .value());
+  drop_reading(reading, fail(Code::kAborted, "the sender at {} has given up a message of {} bytes",
+                             path_.channel.peer_endpoint(), parcel.bytes)
+                            .value());
   ++refused_;
   return answers_.answer(parcel.announcement, MailWord::State::kRefused, Code::kCancelled);
 }

@@ -1,11 +1,12 @@
 #pragma once
 
-#include <utility>
+#include <memory>
 #include <vector>
 
 #include "ferry/mail/mail_answers_internal.h"
 #include "ferry/mail/mail_inbox_internal.h"
 #include "ferry/mail/mail_maps_internal.h"
+#include "ferry/mail/mail_reading_internal.h"
 #include "ferry/mail/mail_signals_internal.h"
 
 namespace ferry::mail {
@@ -28,21 +29,15 @@ class MailReads {
         answers_(answers),
         maps_(maps) {}
 
-  void add(MailParcel* parcel) {
-    parcel->in_reading = true;
-    reading_.push_back(parcel);
-  }
+  void add(MailParcel* parcel);
   // The message is used in place after all.
-  void remove(MailParcel& parcel) {
-    std::erase(reading_, &parcel);
-    parcel.in_reading = false;
-  }
+  void remove(MailParcel& parcel);
   bool has_any() const { return !reading_.empty(); }
 
   // Takes what has landed, and plans what can be read next, of each message.
   Status progress();
   // The message does not come; the mailbox is broken, or will be.
-  void fail_parcel(MailParcel& parcel, const Error& error);
+  void fail_parcel(MailParcel& parcel, const Error& error) { fail_reading(*parcel.reading, error); }
   // Those that are not being mapped: they may still turn out to be whole.
   void fail_all(const Error& error);
   // The messages do not come, and those behind them do.
@@ -60,25 +55,28 @@ class MailReads {
  private:
   using State = MailParcel::State;
   // False: there is nothing more to do for the message.
-  Result<bool> step(MailParcel& parcel, bool& in_line);
+  Result<bool> step(MailReading& reading, bool& in_line);
   // Gets memory for the message, in turn with all mailboxes.
-  Status admit(MailParcel& parcel, bool& in_line);
-  void begin(MailParcel& parcel, const RoomCore::Buffer& buffer) const;
-  void plan_chunks(MailParcel& parcel);
-  void plan_read(MailParcel& parcel, std::span<std::byte> to, const fabric::RemoteAt& from,
+  Status admit(MailReading& reading, bool& in_line);
+  void begin(MailReading& reading, const RoomCore::Buffer& buffer) const;
+  void plan_chunks(MailReading& reading);
+  void plan_read(MailReading& reading, std::span<std::byte> to, const fabric::RemoteAt& from,
                  std::uint64_t end);
   // The message of the read has failed: it is not posted, or is given up.
   void unplan(MailChunk& chunk);
   // Takes reads that have ended, in the order in which they were asked for.
-  void reap(MailParcel& parcel);
-  void drop_parcel(MailParcel& parcel, const Error& error);
+  void reap(MailReading& reading);
+  void fail_reading(MailReading& reading, const Error& error);
+  void drop_reading(MailReading& reading, const Error& error);
   // A read has failed. Perhaps the sender's deadline came, and it has taken its memory back.
-  void ask_if_given_up(MailParcel& parcel);
-  Status hear_answer(MailParcel& parcel);
+  void ask_if_given_up(MailReading& reading);
+  Status hear_answer(MailReading& reading);
   // What to say of a read that the sender's end has refused: it has announced what it does not
   // grant.
   Error refusal(const Error& cause) const;
   Status finish(MailParcel& parcel);
+  // The message needs it no more.
+  void recycle(MailReading* reading);
 
   const MailPath& path_;
   const MailWords& words_;
@@ -86,7 +84,9 @@ class MailReads {
   MailInbox& inbox_;
   MailAnswers& answers_;
   MailMaps& maps_;
-  std::vector<MailParcel*> reading_;
+  std::vector<MailReading*> reading_;
+  std::vector<std::unique_ptr<MailReading>> all_;
+  std::vector<MailReading*> spare_;
   MailList<MailChunk> planned_;  // reads that nobody has posted
   std::uint64_t posted_ = 0;     // reads
   std::uint64_t chunks_ = 0;     // of messages that were planned

@@ -47,7 +47,7 @@ Status MailCore::wait_landed(MailParcel& parcel, std::uint64_t span, Deadline de
 
 Status MailCore::let_go(MailParcel* parcel) {
   Guard guard(*this);
-  if (!parcel->in_reading) return inbound_.release(parcel);
+  if (parcel->reading == nullptr) return inbound_.release(parcel);
   parcel->let_go = true;  // its reads end first
   continue_reads();
   inbound_.update_front(broken_.has_value());
