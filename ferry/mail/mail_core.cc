@@ -115,7 +115,8 @@ std::uint64_t MailCore::Parts::batch_body() const {
 }
 
 MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& channel, Parts parts)
-    : path_{.room = room,
+    : room_(room),
+      path_{.room = room.resources(),
             .device = device,
             .channel = channel,
             .options = parts.options,
@@ -134,7 +135,7 @@ MailCore::MailCore(RoomCore& room, fabric::Device& device, fabric::Channel& chan
 }
 
 MailCore::~MailCore() {
-  path_.room.leave(*this);
+  room_.leave(*this);
   constexpr auto kLinger = std::chrono::seconds(2);
   std::uint64_t reads = 0;
   std::uint64_t writes = 0;
@@ -170,10 +171,10 @@ MailCore::Guard::~Guard() {
   const bool in_changed = core_.inbound_.take_changed();
   const bool rest = core_.outbound_.has_ending() || core_.inbound_.has_rest();
   core_.lock_.unlock();
-  if (out_changed || in_changed) core_.path_.room.tell();
+  if (out_changed || in_changed) core_.path_.room.waiters.wake();
   if (!rest) return;
   core_.do_rest();
-  core_.path_.room.tell();
+  core_.path_.room.waiters.wake();
 }
 
 // One round of it: a long message must not keep a caller from its deadline.
@@ -296,7 +297,7 @@ void MailCore::break_with(const Error& error) {
   is_broken_.store(true, std::memory_order_release);
   outbound_.end_all(*broken_);
   inbound_.fail_all(*broken_);
-  path_.room.leave_line(in_.waiter);
+  path_.room.receive_memory.leave_line(in_.waiter);
   inbound_.update_front(true);
 }
 

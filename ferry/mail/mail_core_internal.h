@@ -11,6 +11,7 @@
 #include "ferry/mail/mail_inbound_internal.h"
 #include "ferry/mail/mail_outbound_internal.h"
 #include "ferry/mail/mail_places_internal.h"
+#include "ferry/mail/mail_room_internal.h"
 
 namespace ferry::mail {
 
@@ -129,6 +130,7 @@ class MailCore {
   template <class Done>
   bool await(Done done, Deadline deadline, fabric::WaitMode mode);
 
+  RoomCore& room_;
   MailPath path_;
   const MailWords words_;
   MailOutSignals out_;
@@ -149,8 +151,8 @@ bool MailCore::await(Done done, Deadline deadline, fabric::WaitMode mode) {
       cpu_relax();
     }
   }
-  if (!path_.room.wait(done, deadline, mode, path_.tuning.spin())) return false;
-  path_.room.progress_others(this);
+  if (!room_.wait(done, deadline, mode, path_.tuning.spin())) return false;
+  room_.progress_others(this);
   return done() || !deadline.expired();
 }
 

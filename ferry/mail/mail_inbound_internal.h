@@ -23,7 +23,7 @@ class MailInbound {
               landing::Landing landing)
       : path_(path),
         signals_(signals),
-        inbox_(path.room),
+        inbox_(path.room.receive_memory),
         arrivals_(words, signals, std::move(landing)),
         answers_(path, words),
         reads_(path, words, signals, inbox_, answers_, maps_) {}

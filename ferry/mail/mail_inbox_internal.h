@@ -14,7 +14,7 @@ namespace ferry::mail {
 // and all parcels, which are used again and again. Runs under the mailbox's lock.
 class MailInbox {
  public:
-  explicit MailInbox(RoomCore& room) : room_(room) {}
+  explicit MailInbox(ReceiveMemory& memory) : memory_(memory) {}
 
   MailParcel* make();
   // Nobody needs the parcel any more.
@@ -25,7 +25,7 @@ class MailInbox {
   // What the parcel has of the room's memory.
   void give_back_memory(MailParcel& parcel) {
     if (parcel.buffer.bytes.empty()) return;
-    room_.give(std::exchange(parcel.buffer, {}).index);
+    memory_.give(std::exchange(parcel.buffer, {}).index);
     note_change();  // somebody may wait for the room
   }
   void give_back_all() {
@@ -46,7 +46,7 @@ class MailInbox {
   bool take_changed() { return std::exchange(changed_, false); }
 
  private:
-  RoomCore& room_;
+  ReceiveMemory& memory_;
   MailList<MailParcel> list_;
   std::vector<std::unique_ptr<MailParcel>> all_;
   std::vector<MailParcel*> spare_;

@@ -29,7 +29,7 @@ class MailOutbound {
         words_(words),
         signals_(signals),
         writer_(std::move(writer)),
-        buffers_(path.room.shared(), pool, signals),
+        buffers_(path.room.buffers, pool, signals),
         announced_(path.options.rendezvous) {}
 
   // Sends an eager message at once, if nothing is before it and a slot is free. False: it has to

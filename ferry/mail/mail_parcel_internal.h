@@ -7,7 +7,7 @@
 
 #include "ferry/fabric/device.h"
 #include "ferry/mail/mail_record_internal.h"
-#include "ferry/mail/mail_room_internal.h"
+#include "ferry/mail/receive_memory_internal.h"
 
 namespace ferry::mail {
 
@@ -46,8 +46,8 @@ struct MailParcel {
   // Of a large one:
   Announcement announcement;
   std::uint64_t span = 0;
-  RoomCore::Buffer buffer;     // that it is read into
-  std::optional<Error> error;  // of a read; why it has failed
+  ReceiveMemory::Buffer buffer;  // that it is read into
+  std::optional<Error> error;    // of a read; why it has failed
   std::atomic<bool> failed{false};
   std::atomic<std::uint64_t> landed{0};  // of `span`
 

@@ -1,15 +1,15 @@
 #pragma once
 
 #include "ferry/mail/mail_record_internal.h"
-#include "ferry/mail/mail_room_internal.h"
 #include "ferry/mail/mail_tuning_internal.h"
+#include "ferry/mail/room_resources_internal.h"
 
 namespace ferry::mail {
 
 // What both directions of a mailbox know: the way to the peer, and what was agreed when it was
 // opened. Any thread: nothing in it changes but the tuning, which is lock-free.
 struct MailPath {
-  RoomCore& room;
+  RoomResources& room;
   fabric::Device& device;
   fabric::Channel& channel;
   const MailboxOptions options;

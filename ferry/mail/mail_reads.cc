@@ -81,7 +81,7 @@ Result<bool> MailReads::step(MailReading& reading, bool& in_line) {
 
 Status MailReads::admit(MailReading& reading, bool& in_line) {
   auto& parcel = *reading.parcel;
-  const auto taken = path_.room.take(signals_.waiter, parcel.span);
+  const auto taken = path_.room.receive_memory.take(signals_.waiter, parcel.span);
   if (!taken) {
     inbox_.remove(parcel);
     parcel.state = State::kFailed;
@@ -95,7 +95,7 @@ Status MailReads::admit(MailReading& reading, bool& in_line) {
   return {};
 }
 
-void MailReads::begin(MailReading& reading, const RoomCore::Buffer& buffer) const {
+void MailReads::begin(MailReading& reading, const ReceiveMemory::Buffer& buffer) const {
   reading.piece = 0;
   reading.first_part = 0;
   reading.piece_at = reading.piece_done = 0;

@@ -58,7 +58,7 @@ class MailReads {
   Result<bool> step(MailReading& reading, bool& in_line);
   // Gets memory for the message, in turn with all mailboxes.
   Status admit(MailReading& reading, bool& in_line);
-  void begin(MailReading& reading, const RoomCore::Buffer& buffer) const;
+  void begin(MailReading& reading, const ReceiveMemory::Buffer& buffer) const;
   void plan_chunks(MailReading& reading);
   void plan_read(MailReading& reading, std::span<std::byte> to, const fabric::RemoteAt& from,
                  std::uint64_t end);

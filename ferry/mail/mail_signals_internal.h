@@ -6,8 +6,8 @@
 #include <limits>
 #include <memory>
 
-#include "ferry/mail/mail_room_internal.h"
 #include "ferry/mail/mail_words_internal.h"
+#include "ferry/mail/receive_memory_internal.h"
 
 namespace ferry::mail {
 
@@ -63,7 +63,7 @@ struct MailInSignals {
   std::atomic<std::uint64_t> flag_idle{0};               // its value until the batch is there
   std::atomic<std::uint64_t> reads_ended{0};
   std::atomic<std::uint64_t> reads_seen{0};  // of these: the mailbox has looked at them
-  RoomWaiter waiter;                         // in line for memory of the room
+  MemoryWaiter waiter;                       // in line for memory of the room
   std::atomic<bool> more{false};             // something is noted that nobody has begun to do
 
   std::atomic<bool> ready{false};  // the next message is whole, or none will come

@@ -20,18 +20,18 @@ MailRoom& MailRoom::operator=(MailRoom&&) noexcept = default;
 MailRoom::~MailRoom() = default;
 
 Result<RoomBuffer> MailRoom::allocate(std::uint64_t bytes) {
-  const auto buffer = FERRY_TRY(core_->shared().take(bytes));
+  const auto buffer = FERRY_TRY(core_->resources().buffers.take(bytes));
   return RoomBuffer(core_.get(), buffer.index, buffer.bytes.first(bytes));
 }
 
 template <>
 void RoomBuffer::reset() {
-  if (auto* room = std::exchange(owner_, nullptr)) room->shared().unshare(index_);
+  if (auto* room = std::exchange(owner_, nullptr)) room->resources().buffers.unshare(index_);
   bytes_ = {};
 }
 
-std::uint64_t MailRoom::bytes_in_use() const { return core_->in_use(); }
-bool MailRoom::crowded() const { return core_->crowded(); }
+std::uint64_t MailRoom::bytes_in_use() const { return core_->resources().receive_memory.in_use(); }
+bool MailRoom::crowded() const { return core_->resources().receive_memory.crowded(); }
 
 Result<std::size_t> MailRoom::wait_any(std::span<Mailbox* const> boxes, Deadline deadline,
                                        fabric::WaitMode mode) {
