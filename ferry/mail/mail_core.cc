@@ -7,16 +7,6 @@ namespace ferry::mail {
 namespace {
 
 constexpr landing::SlotNames kMailNames{.item = "message batch", .owner = "mailbox"};
-constexpr std::uint64_t kMostMailSlot = std::uint64_t{1} << 30;
-constexpr std::uint64_t kUsualMailSlot = 16 << 10;
-constexpr std::uint32_t kMostMailChunks = 1024;
-
-// Where the user does not say: what is sent eagerly in a few parts fits.
-std::uint64_t mail_slot_bytes(const MailboxOptions& options, const Tuning& tuning) {
-  constexpr std::uint64_t kHeads = 256;
-  auto needed = std::min(tuning.eager_threshold, kMostMailSlot / 2) + kHeads;
-  return options.slot_bytes.value_or(std::max(kUsualMailSlot, needed));
-}
 
 Result<MailHello> exchange_hellos(fabric::Channel& channel, const MailHello& mine,
                                   const MailStart& start, Deadline deadline) {
@@ -53,24 +43,6 @@ landing::RemoteWord word_of(const MailHello& hello, fabric::Channel& channel, st
 }
 
 }  // namespace
-
-Status check_mail_options(const MailboxOptions& options) {
-  auto slot = options.slot_bytes.value_or(kUsualMailSlot);
-  if (slot < kLeastMailSlot || slot > kMostMailSlot)
-    return fail(Code::kInvalidArgument, "slots of {} bytes; {} is the least, 1 GiB the most", slot,
-                kLeastMailSlot);
-  if (options.rendezvous == 0 || options.rendezvous > MailLimits::kRendezvous)
-    return fail(Code::kInvalidArgument, "{} rendezvous; 1 to {} are possible", options.rendezvous,
-                MailLimits::kRendezvous);
-  if (options.send_bytes == 0)
-    return fail(Code::kInvalidArgument, "a mailbox without memory for sends sends nothing");
-  if (options.chunk_bytes == 0U)
-    return fail(Code::kInvalidArgument, "large messages need chunks of at least one byte");
-  if (auto chunks = options.chunks_in_flight.value_or(1); chunks == 0 || chunks > kMostMailChunks)
-    return fail(Code::kInvalidArgument, "{} chunks in flight; 1 to {} are possible", chunks,
-                kMostMailChunks);
-  return {};
-}
 
 Result<std::unique_ptr<MailCore>> MailCore::open(RoomCore& room, fabric::Device& device,
                                                  fabric::Channel& channel,

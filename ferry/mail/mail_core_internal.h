@@ -9,6 +9,8 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/waiting.h"
 #include "ferry/mail/mail_inbound_internal.h"
+#include "ferry/mail/mail_opening_internal.h"
+#include "ferry/mail/mail_options_internal.h"
 #include "ferry/mail/mail_outbound_internal.h"
 #include "ferry/mail/mail_places_internal.h"
 #include "ferry/mail/mail_room_internal.h"

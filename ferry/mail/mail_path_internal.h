@@ -1,7 +1,8 @@
 #pragma once
 
+#include "ferry/mail/live_tuning_internal.h"
+#include "ferry/mail/mail_options.h"
 #include "ferry/mail/mail_record_internal.h"
-#include "ferry/mail/mail_tuning_internal.h"
 #include "ferry/mail/room_resources_internal.h"
 
 namespace ferry::mail {

@@ -1,33 +1,17 @@
-#include <algorithm>
-
 #include "ferry/base/log.h"
-#include "ferry/bootstrap/codec.h"
 #include "ferry/mail/calibrate.h"
-#include "ferry/mail/mail_record_internal.h"
+#include "ferry/mail/find_tuning.h"
+#include "ferry/mail/mail_options_internal.h"
 #include "ferry/mail/mail_tuning_internal.h"
 #include "ferry/mail/tuning_cache.h"
-#include "ferry/mail/tuning_wire_internal.h"
 
 namespace ferry::mail {
 
 namespace {
 
-using Opening = std::vector<std::byte>;
-
-constexpr std::uint32_t kOfferMagic = 0x314E5446;     // "FTN1"
 constexpr auto kLeastTime = std::chrono::seconds(2);  // before the deadline of open()
 constexpr auto kParting = std::chrono::seconds(2);
 constexpr std::size_t kMemoryToMeasure = std::size_t{32} << 20;
-
-bool is_offer(std::span<const std::byte> opening) {
-  return bootstrap::Decoder(opening).u32() == kOfferMagic;
-}
-
-Result<Opening> receive_opening(fabric::Channel& channel, Deadline deadline) {
-  Opening opening(std::max(MailHello::kWireBytes, TuningOffer::kWireBytes));
-  opening.resize(FERRY_TRY(channel.receive(opening, deadline)));
-  return opening;
-}
 
 bool leaves_open(const MailboxOptions& options) {
   return !options.eager_threshold || !options.copy_up_to || !options.chunk_bytes ||
@@ -47,7 +31,7 @@ class Settling {
         deadline_(deadline) {}
 
   // Fills `early` if the peer does not take part.
-  Result<FoundTuning> settle(Opening& early) {
+  Result<FoundTuning> settle(MailOpening& early) {
     auto entry = cache_.load(path_);
     TuningOffer mine;
     if (entry) {
@@ -81,7 +65,7 @@ class Settling {
     return static_cast<bool>(lock_);
   }
 
-  Result<TuningOffer> exchange(const TuningOffer& mine, Opening& early) {
+  Result<TuningOffer> exchange(const TuningOffer& mine, MailOpening& early) {
     auto wire = mine.to_wire();
     auto sent = channel_.send(wire, {.deadline = deadline_});
     auto opening = receive_opening(channel_, deadline_);
@@ -138,39 +122,6 @@ std::string folder_or_default(const std::string& folder) {
 
 }  // namespace
 
-Tuning with_options(Tuning tuning, const MailboxOptions& options, const fabric::Device& device) {
-  if (device.spin() != fabric::Options().spin) tuning.spin = device.spin();
-  tuning.eager_threshold = options.eager_threshold.value_or(tuning.eager_threshold);
-  tuning.copy_up_to = options.copy_up_to.value_or(tuning.copy_up_to);
-  tuning.chunk_bytes = options.chunk_bytes.value_or(tuning.chunk_bytes);
-  tuning.chunks_in_flight = options.chunks_in_flight.value_or(tuning.chunks_in_flight);
-  tuning.spin = options.spin.value_or(tuning.spin);
-  return tuning;
-}
-
-TuningOffer::Wire TuningOffer::to_wire() const {
-  std::vector<std::byte> out;
-  bootstrap::Encoder(out).u32(kOfferMagic).u32(static_cast<std::uint32_t>(state));
-  encode_tuning(out, tuning);
-  Wire wire{};
-  std::copy(out.begin(), out.end(), wire.begin());
-  return wire;
-}
-
-Result<TuningOffer> TuningOffer::from_wire(std::span<const std::byte> wire) {
-  bootstrap::Decoder in(wire);
-  auto magic = in.u32();
-  auto state = in.u32();
-  TuningOffer offer;
-  offer.tuning = decode_tuning(in);
-  FERRY_TRY(in.finish("a peer's word on the tuning of a mailbox"));
-  if (magic != kOfferMagic || state > static_cast<std::uint32_t>(State::kHas))
-    return fail(Code::kInvalidArgument, "a peer's word on the tuning of a mailbox means nothing");
-  FERRY_TRY(check_tuning(offer.tuning));
-  offer.state = static_cast<State>(state);
-  return offer;
-}
-
 Result<MailStart> settle_tuning(fabric::Device& device, fabric::Channel& channel,
                                 const MailboxOptions& options, const MailRoomOptions& room,
                                 Deadline deadline) {
@@ -194,7 +145,7 @@ Result<FoundTuning> find_tuning(fabric::Device& device, fabric::Channel& channel
   const bool may_measure = use == TuningUse::kMeasure && !folder_or_default(folder).empty();
   Settling settling(device, channel, use == TuningUse::kOff ? "" : folder_or_default(folder),
                     may_measure, deadline);
-  Opening nothing;
+  MailOpening nothing;
   auto found = settling.settle(nothing);
   if (found) part_from_peer(channel);
   return found;
@@ -204,14 +155,6 @@ FoundTuning kept_tuning(const fabric::Channel& channel, const std::string& folde
   const auto entry = TuningCache(folder_or_default(folder)).load(TuningPath::of(channel));
   if (entry) return {entry->found.tuning, TuningSource::kKept};
   return {default_tuning(channel.provider()), TuningSource::kDefault};
-}
-
-Result<std::vector<std::byte>> receive_hello(fabric::Channel& channel, const MailStart& start,
-                                             Deadline deadline) {
-  if (!start.early_hello.empty()) return start.early_hello;
-  auto opening = FERRY_TRY(receive_opening(channel, deadline));
-  if (is_offer(opening)) return receive_opening(channel, deadline);
-  return opening;
 }
 
 }  // namespace ferry::mail
