@@ -45,12 +45,7 @@ class MailOutbound {
   // What is kept of a message that waits, beside copies of its bytes.
   static std::uint64_t note_bytes(MailParts parts);
   bool has_room(std::uint64_t cost) const {
-    return has_room(signals_.kept_bytes, cost, path_.options);
-  }
-  static bool has_room(const std::atomic<std::uint64_t>& kept, std::uint64_t more,
-                       const MailboxOptions& options) {
-    const auto now = kept.load(std::memory_order_relaxed);
-    return now == 0 || (now <= options.send_bytes && more <= options.send_bytes - now);
+    return mail::has_room(signals_.kept_bytes, cost, path_.options);
   }
   // A send that is being prepared. It keeps the buffers that its parts lie in.
   MailOutgoing* begin(MailParts parts, std::uint64_t bytes, Deadline deadline, std::uint64_t cost,

@@ -8,12 +8,11 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/fabric/device.h"
+#include "ferry/mail/mail_engine_internal.h"
 #include "ferry/mail/mail_options.h"
 #include "ferry/mail/room_resources_internal.h"
 
 namespace ferry::mail {
-
-class MailCore;
 
 // The mailboxes of one device: what they share, and the list of them, for those who wait: whoever
 // waits for one makes progress on all. Thread-safe. Its lock comes after a mailbox's.
@@ -26,12 +25,12 @@ class RoomCore {
   RoomResources& resources() { return resources_; }
   const MailRoomOptions& options() const { return options_; }
 
-  void join(MailCore& who);
+  void join(MailEngine& who);
   // No progress_others() is in the mailbox afterwards.
-  void leave(MailCore& who);
+  void leave(MailEngine& who);
   // Whether any mailbox has something to do, lock-free as to the mailboxes.
   bool may_be_ready();
-  void progress_others(const MailCore* self);
+  void progress_others(const MailEngine* self);
 
   // Waits until ready(), or a mailbox has something to do. Sends whose deadlines come meanwhile are
   // ended, which is something to look at too. False: the wait's own deadline came first.
@@ -61,7 +60,7 @@ class RoomCore {
   RoomResources resources_;
 
   SpinLock list_lock_;
-  std::vector<MailCore*> boxes_ FERRY_GUARDED_BY(list_lock_);
+  std::vector<MailEngine*> boxes_ FERRY_GUARDED_BY(list_lock_);
   std::atomic<std::size_t> boxes_served_{0};
 };
 

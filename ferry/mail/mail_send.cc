@@ -1,11 +1,11 @@
 // Data path.
-#include "ferry/mail/mail_core_internal.h"
+#include "ferry/mail/mail_engine_internal.h"
 
 // What a program asks of a mailbox that sends.
 
 namespace ferry::mail {
 
-Result<MailSent> MailCore::send(MailParts parts, Deadline deadline) {
+Result<MailSent> MailEngine::send(MailParts parts, Deadline deadline) {
   if (parts.size() > MailLimits::kParts)
     return fail(Code::kInvalidArgument, "a message of {} parts; {} is the most", parts.size(),
                 MailLimits::kParts);
@@ -25,7 +25,7 @@ Result<MailSent> MailCore::send(MailParts parts, Deadline deadline) {
   return send_queued(parts, bytes, deadline);
 }
 
-Result<MailSent> MailCore::send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline) {
+Result<MailSent> MailEngine::send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline) {
   const auto cost = MailOutbound::note_bytes(parts);
   if (!outbound_.has_room(cost)) progress_locked();
   if (broken_) return tl::unexpected<Error>(*broken_);
@@ -35,10 +35,10 @@ Result<MailSent> MailCore::send_queued(MailParts parts, std::uint64_t bytes, Dea
   return MailSent{out};
 }
 
-Result<MailSent> MailCore::begin_large(MailParts parts, std::uint64_t bytes, Deadline deadline,
-                                       std::vector<MailPlace>& places) {
+Result<MailSent> MailEngine::begin_large(MailParts parts, std::uint64_t bytes, Deadline deadline,
+                                         std::vector<MailPlace>& places) {
   Guard guard(*this);
-  if (out_.kept_bytes.load(std::memory_order_relaxed) != 0) progress_locked();
+  if (signals_.out.kept_bytes.load(std::memory_order_relaxed) != 0) progress_locked();
   if (broken_) return tl::unexpected<Error>(*broken_);
   places = outbound_.buffers().find_places(parts, path_.tuning.copy_up_to());
   auto cost = MailOutbound::note_bytes(parts);
@@ -49,7 +49,7 @@ Result<MailSent> MailCore::begin_large(MailParts parts, std::uint64_t bytes, Dea
   return MailSent{outbound_.begin(parts, bytes, deadline, cost, true)};
 }
 
-Result<MailSent> MailCore::send_large(MailParts parts, std::uint64_t bytes, Deadline deadline) {
+Result<MailSent> MailEngine::send_large(MailParts parts, std::uint64_t bytes, Deadline deadline) {
   std::vector<MailPlace> places;
   const auto begun = FERRY_TRY(begin_large(parts, bytes, deadline, places));
   if (begun.out == nullptr) return begun;
@@ -68,7 +68,7 @@ Result<MailSent> MailCore::send_large(MailParts parts, std::uint64_t bytes, Dead
   return begun;
 }
 
-Result<MailCopies> MailCore::prepare(MailOutgoing& out, std::vector<MailPlace>& places) {
+Result<MailCopies> MailEngine::prepare(MailOutgoing& out, std::vector<MailPlace>& places) {
   const auto copies = lay_out_copies(out.parts, places);
   if (copies.parts != 0) {
     const auto buffer = FERRY_TRY(take_buffer(copies.span, &out));
@@ -78,30 +78,16 @@ Result<MailCopies> MailCore::prepare(MailOutgoing& out, std::vector<MailPlace>& 
   return copies;
 }
 
-tl::unexpected<Error> MailCore::no_room(Code code, std::uint64_t lacks) const {
+tl::unexpected<Error> MailEngine::no_room(Code code, std::uint64_t lacks) const {
   return fail(
       code,
       "{} bytes are kept for messages to {} that wait to be sent, and {} more would be over "
       "the limit of {}: nothing was sent",
-      out_.kept_bytes.load(std::memory_order_relaxed), path_.channel.peer_endpoint(), lacks,
+      signals_.out.kept_bytes.load(std::memory_order_relaxed), path_.channel.peer_endpoint(), lacks,
       path_.options.send_bytes);
 }
 
-Result<MailOutgoing*> MailCore::send_when_room(MailParts parts, Deadline deadline,
-                                               fabric::WaitMode mode) {
-  for (bool last = false;;) {
-    auto sent = FERRY_TRY(send(parts, deadline));
-    if (sent.lacks == 0) return sent.out;
-    if (last) return no_room(Code::kDeadlineExceeded, sent.lacks);
-    auto room = [this, &sent] {
-      return MailOutbound::has_room(out_.kept_bytes, sent.lacks, path_.options) ||
-             is_broken_.load(std::memory_order_relaxed);
-    };
-    last = !await(room, deadline, mode);
-  }
-}
-
-bool MailCore::poll_send(MailOutgoing* out) {
+bool MailEngine::poll_send(MailOutgoing* out) {
   progress();
   if (out->ended.load(std::memory_order_acquire)) return true;
   if (!out->deadline.expired()) return false;
@@ -112,34 +98,19 @@ bool MailCore::poll_send(MailOutgoing* out) {
   return out->ended.load(std::memory_order_acquire);
 }
 
-void MailCore::wait_send(MailOutgoing* out, fabric::WaitMode mode) {
-  auto ended = [out] { return out->ended.load(std::memory_order_acquire); };
-  while (!poll_send(out)) await(ended, out->deadline, mode);
-}
-
-void MailCore::drop_send(MailOutgoing* out) {
+void MailEngine::drop_send(MailOutgoing* out) {
   Guard guard(*this);
   outbound_.drop(*out);
 }
 
-void MailCore::expire_due() {
+void MailEngine::expire_due() {
   Guard guard(*this);
   progress_locked();
   outbound_.expire_due();
 }
 
-Status MailCore::drain(Deadline deadline, fabric::WaitMode mode) {
-  auto none = [this] { return open_sends() == 0; };
-  for (;;) {
-    progress();
-    if (none()) return {};
-    if (!await(none, deadline, mode))
-      return fail(Code::kDeadlineExceeded, "{} messages to {} were not sent in time", open_sends(),
-                  path_.channel.peer_endpoint());
-  }
-}
-
-Result<landing::BufferPool::Buffer> MailCore::take_buffer(std::uint64_t bytes, MailOutgoing* out) {
+Result<landing::BufferPool::Buffer> MailEngine::take_buffer(std::uint64_t bytes,
+                                                            MailOutgoing* out) {
   auto buffer = FERRY_TRY(pool_.take(bytes));
   Guard guard(*this);
   // What broke meanwhile may have given back what the peer still looks at.
@@ -151,42 +122,29 @@ Result<landing::BufferPool::Buffer> MailCore::take_buffer(std::uint64_t bytes, M
   return buffer;
 }
 
-Result<std::optional<landing::BufferPool::Buffer>> MailCore::allocate(std::uint64_t bytes) {
+Result<std::optional<landing::BufferPool::Buffer>> MailEngine::allocate(std::uint64_t bytes) {
   {
     Guard guard(*this);
     progress_locked();  // what the peer has let go of meanwhile can be used again
     // Also since the peer may still look at what was given back when the mailbox broke.
     if (broken_) return tl::unexpected<Error>(*broken_);
-    if (!MailOutbound::has_room(out_.given_bytes, bytes, path_.options))
+    if (!has_room(signals_.out.given_bytes, bytes, path_.options))
       return std::optional<landing::BufferPool::Buffer>();
-    out_.given_bytes.fetch_add(bytes, std::memory_order_relaxed);
+    signals_.out.given_bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
   auto buffer = take_buffer(bytes, nullptr);
-  if (!buffer) out_.given_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  if (!buffer) signals_.out.given_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   return FERRY_TRY(std::move(buffer));
 }
 
-Result<landing::BufferPool::Buffer> MailCore::allocate_when_room(std::uint64_t bytes,
-                                                                 Deadline deadline,
-                                                                 fabric::WaitMode mode) {
-  auto room = [this, bytes] {
-    return MailOutbound::has_room(out_.given_bytes, bytes, path_.options) ||
-           is_broken_.load(std::memory_order_relaxed);
-  };
-  for (bool last = false;;) {
-    auto buffer = FERRY_TRY(allocate(bytes));
-    if (buffer) return *buffer;
-    if (last)
-      return fail(
-          deadline.ns() == 0 ? Code::kResourceExhausted : Code::kDeadlineExceeded,
-          "{} bytes for messages to {} are in use, and {} more would be over the limit of {}",
-          out_.given_bytes.load(std::memory_order_relaxed), path_.channel.peer_endpoint(), bytes,
-          path_.options.send_bytes);
-    last = deadline.ns() == 0 || !await(room, deadline, mode);
-  }
+tl::unexpected<Error> MailEngine::no_buffer(Code code, std::uint64_t bytes) const {
+  return fail(code,
+              "{} bytes for messages to {} are in use, and {} more would be over the limit of {}",
+              signals_.out.given_bytes.load(std::memory_order_relaxed),
+              path_.channel.peer_endpoint(), bytes, path_.options.send_bytes);
 }
 
-void MailCore::drop_buffer(std::size_t index) {
+void MailEngine::drop_buffer(std::size_t index) {
   Guard guard(*this);
   outbound_.drop_buffer(index);
 }

@@ -6,16 +6,21 @@
 #include <limits>
 #include <memory>
 
+#include "ferry/mail/mail_path_internal.h"
 #include "ferry/mail/mail_words_internal.h"
 #include "ferry/mail/receive_memory_internal.h"
 
 namespace ferry::mail {
 
-// What threads look at without the lock of a mailbox: words to watch, what completion callbacks
-// count, and what waiters wait for. The parts of the mailbox write it under the lock, but for the
-// counts, which callbacks write.
+// Whether `more` bytes may be taken of those that a mailbox may keep for sends: as many as the
+// option says, or more for one alone.
+inline bool has_room(const std::atomic<std::uint64_t>& taken, std::uint64_t more,
+                     const MailboxOptions& options) {
+  const auto now = taken.load(std::memory_order_relaxed);
+  return now == 0 || (now <= options.send_bytes && more <= options.send_bytes - now);
+}
 
-// Of messages that leave.
+// Of messages that leave: what is looked at without the lock.
 struct MailOutSignals {
   static constexpr auto kNoExpiry = std::numeric_limits<std::int64_t>::max();
   explicit MailOutSignals(std::uint32_t rendezvous)
@@ -57,7 +62,7 @@ struct MailOutSignals {
   }
 };
 
-// Of messages that arrive.
+// The same of messages that arrive.
 struct MailInSignals {
   std::atomic<const std::uint64_t*> flag_word{nullptr};  // of the slot of the next batch
   std::atomic<std::uint64_t> flag_idle{0};               // its value until the batch is there
@@ -80,6 +85,48 @@ struct MailInSignals {
   bool may_go_on() const {
     return waiter.may_ask.load(std::memory_order_relaxed) || more.load(std::memory_order_relaxed);
   }
+};
+
+// All that threads look at without the lock of a mailbox: words to watch, what completion callbacks
+// count, and what waiters wait for. The parts of the mailbox write their half of it under the lock,
+// but for the counts, which callbacks write. Every question here is lock-free.
+class MailSignals {
+ public:
+  MailSignals(const MailPath& path, const MailWords& words)
+      : out(path.options.rendezvous), path_(path), words_(words) {}
+
+  MailOutSignals out;
+  MailInSignals in;
+  std::atomic<bool> broken{false};  // the mailbox is: nothing can be sent any more
+
+  // Whether progress() of the mailbox may do something: the one question that waiters ask, of words
+  // that the peer writes and of signals.
+  bool may_be_ready() const {
+    if (in.read_ended()) return true;
+    if (broken.load(std::memory_order_relaxed)) return false;
+    return in.batch_came() || out.may_be_ready(words_) || words_.peer_closed() || in.may_go_on() ||
+           !path_.channel.alive();
+  }
+  // Of the next message: it is whole; it has memory. Or none will come.
+  bool ready() const { return in.ready.load(std::memory_order_acquire); }
+  bool begun() const { return in.begun.load(std::memory_order_acquire); }
+
+  std::uint64_t open_sends() const { return out.open_sends.load(std::memory_order_acquire); }
+  // When the next send ends unless it is over by then, or earlier.
+  Deadline first_expiry() const {
+    return Deadline::at_ns(out.first_expiry.load(std::memory_order_relaxed));
+  }
+  // Whether it is worth while to try again what lacked so many bytes: a send, an allocation.
+  bool may_accept(std::uint64_t lacks) const { return may_take(out.kept_bytes, lacks); }
+  bool may_allocate(std::uint64_t bytes) const { return may_take(out.given_bytes, bytes); }
+
+ private:
+  bool may_take(const std::atomic<std::uint64_t>& taken, std::uint64_t more) const {
+    return has_room(taken, more, path_.options) || broken.load(std::memory_order_relaxed);
+  }
+
+  const MailPath& path_;
+  const MailWords& words_;
 };
 
 }  // namespace ferry::mail

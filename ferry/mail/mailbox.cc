@@ -4,7 +4,6 @@
 #include <array>
 
 #include "ferry/mail/mail_core_internal.h"
-#include "ferry/mail/mail_tuning_internal.h"
 
 namespace ferry::mail {
 
@@ -41,28 +40,18 @@ Result<std::size_t> MailRoom::wait_any(std::span<Mailbox* const> boxes, Deadline
     core_->progress_others(nullptr);
     for (std::size_t i = 0; i < boxes.size(); ++i) {
       auto index = (begin + i) % boxes.size();
-      if (boxes[index]->core_->ready()) return index;
+      if (boxes[index]->core_->signals().ready()) return index;
     }
     if (last)
       return fail(Code::kDeadlineExceeded, "no message came to any of {} mailboxes in time",
                   boxes.size());
     auto ready = [boxes] {
       for (const auto* box : boxes)
-        if (box->core_->ready()) return true;
+        if (box->core_->signals().ready()) return true;
       return false;
     };
     last = !core_->wait(ready, deadline, mode) || deadline.expired();
   }
-}
-
-Result<Mailbox> Mailbox::open(MailRoom& room, fabric::Device& device, fabric::Channel& channel,
-                              MailboxOptions options, Deadline deadline) {
-  if (&room.core_->device() != &device)
-    return fail(Code::kInvalidArgument, "the mail room is of another device");
-  FERRY_TRY(check_mail_options(options));
-  const auto start =
-      FERRY_TRY(settle_tuning(device, channel, options, room.core_->options(), deadline));
-  return Mailbox(FERRY_TRY(MailCore::open(*room.core_, device, channel, options, start, deadline)));
 }
 
 Mailbox::Mailbox(std::unique_ptr<MailCore> core) : core_(std::move(core)) {}
@@ -71,10 +60,10 @@ Mailbox& Mailbox::operator=(Mailbox&&) noexcept = default;
 Mailbox::~Mailbox() = default;
 
 Sending Mailbox::send(MailParts parts, Deadline deadline) {
-  auto sent = core_->send(parts, deadline);
+  auto sent = core_->engine().send(parts, deadline);
   if (!sent) return Sending(sent.error());
   if (sent->lacks != 0)
-    return Sending(core_->no_room(Code::kResourceExhausted, sent->lacks).value());
+    return Sending(core_->engine().no_room(Code::kResourceExhausted, sent->lacks).value());
   return Sending(core_.get(), sent->out);
 }
 
@@ -115,27 +104,27 @@ Result<Message> Mailbox::receive_begun(Deadline deadline, fabric::WaitMode mode)
 }
 
 Result<std::optional<Message>> Mailbox::poll() {
-  auto* parcel = FERRY_TRY(core_->take_next(false));
+  auto* parcel = FERRY_TRY(core_->engine().take_next(false));
   if (parcel == nullptr) return std::optional<Message>();
   return std::optional<Message>(Message(core_.get(), parcel));
 }
 
 bool Mailbox::may_be_ready(bool wants_message) const {
-  return (wants_message && core_->ready()) || core_->may_be_ready();
+  return (wants_message && core_->signals().ready()) || core_->signals().may_be_ready();
 }
-std::uint64_t Mailbox::open_sends() const { return core_->open_sends(); }
-MailStats Mailbox::stats() const { return core_->stats(); }
-Tuning Mailbox::tuning() const { return core_->tuning().now(); }
-TuningSource Mailbox::tuning_source() const { return core_->tuning().source(); }
+std::uint64_t Mailbox::open_sends() const { return core_->signals().open_sends(); }
+MailStats Mailbox::stats() const { return core_->engine().stats(); }
+Tuning Mailbox::tuning() const { return core_->engine().path().tuning.now(); }
+TuningSource Mailbox::tuning_source() const { return core_->engine().path().tuning.source(); }
 Status Mailbox::retune(const Tuning& tuning, TuningSource source) {
   FERRY_TRY(check_tuning(tuning));
-  core_->retune(tuning, source);
+  core_->engine().retune(tuning, source);
   return {};
 }
 
 bool Sending::poll() {
   if (outgoing_ == nullptr) return true;
-  if (!core_->poll_send(outgoing_)) return false;
+  if (!core_->engine().poll_send(outgoing_)) return false;
   take_outcome();
   return true;
 }
@@ -155,12 +144,12 @@ void Sending::take_outcome() {
 }
 
 void Sending::drop() {
-  if (outgoing_ != nullptr) core_->drop_send(std::exchange(outgoing_, nullptr));
+  if (outgoing_ != nullptr) core_->engine().drop_send(std::exchange(outgoing_, nullptr));
 }
 
 template <>
 void MailBuffer::reset() {
-  if (auto* core = std::exchange(owner_, nullptr)) core->drop_buffer(index_);
+  if (auto* core = std::exchange(owner_, nullptr)) core->engine().drop_buffer(index_);
   bytes_ = {};
 }
 
@@ -196,7 +185,7 @@ Status Message::wait_bytes(std::uint64_t bytes, Deadline deadline, fabric::WaitM
 
 Status Message::release() {
   auto* core = std::exchange(core_, nullptr);
-  return core == nullptr ? Status() : core->let_go(parcel_);
+  return core == nullptr ? Status() : core->engine().let_go(parcel_);
 }
 
 }  // namespace ferry::mail

@@ -1,7 +1,7 @@
 #include <string_view>
 
 #include "ferry/mail/calibrate_internal.h"
-#include "ferry/mail/mail_tuning_internal.h"
+#include "ferry/mail/mail_opening_internal.h"
 #include "ferry/mail/tuning_cache.h"
 
 // Tunings come from files and peers: whatever is taken is within its bounds.

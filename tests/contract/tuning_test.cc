@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "ferry/mail/find_tuning.h"
-#include "ferry/mail/mail_tuning_internal.h"
+#include "ferry/mail/mail_opening_internal.h"
 #include "ferry/mail/tuning_cache.h"
 #include "tests/contract/mail_kit.h"
 

@@ -1,0 +1,116 @@
+// Data path.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <vector>
+
+#include "ferry/base/spin.h"
+#include "ferry/base/thread_annotations.h"
+#include "ferry/mail/mail_inbound_internal.h"
+#include "ferry/mail/mail_options_internal.h"
+#include "ferry/mail/mail_outbound_internal.h"
+#include "ferry/mail/mail_places_internal.h"
+#include "ferry/mail/mail_setup_internal.h"
+
+namespace ferry::mail {
+
+// The two directions of a mailbox, and the lock that both run under. Any thread. Nothing here waits
+// for a message, a slot or an answer: what cannot be done at once says so, and MailCore waits. Only
+// the destructor does, so that what was sent goes out and no operation is left.
+//
+// The lock is held for a few instructions or the copy of a small message. What waiters look at
+// without it is in the signals. What takes longer is noted under the lock and done without it, by
+// the Guard of the thread that noted it or of any other that comes by. Between calls either the
+// mailbox works or `broken_` says why not; then every send has ended or is ending, and no message
+// comes but those that had arrived. docs/design/messages.md tells of the parts.
+class MailEngine {
+ public:
+  MailEngine(RoomResources& room, fabric::Device& device, fabric::Channel& channel,
+             MailSetup setup);
+  ~MailEngine();
+
+  const MailPath& path() const { return path_; }
+  const MailSignals& signals() const { return signals_; }
+
+  Result<MailSent> send(MailParts parts, Deadline deadline);
+  tl::unexpected<Error> no_room(Code code, std::uint64_t lacks) const;
+  bool poll_send(MailOutgoing* out);
+  void drop_send(MailOutgoing* out);
+  // Nothing: there is no room.
+  Result<std::optional<landing::BufferPool::Buffer>> allocate(std::uint64_t bytes);
+  tl::unexpected<Error> no_buffer(Code code, std::uint64_t bytes) const;
+  void drop_buffer(std::size_t index);
+
+  // Receiving. Null: nothing is there.
+  Result<MailParcel*> take_next(bool begun);
+  Status let_go(MailParcel* parcel);
+  // Why the rest of a message does not come.
+  tl::unexpected<Error> failure_of(const MailParcel& parcel);
+
+  // Does what can be done without waiting.
+  void progress();
+  // Whoever waits in the room sees to deadlines: nobody need ask for the end of a send.
+  void expire_due();
+  MailStats stats();
+  void retune(const Tuning& tuning, TuningSource source) {
+    path_.tuning.replace(with_options(tuning, path_.options, path_.device), source);
+  }
+
+  std::atomic<std::uint32_t> pins{0};  // of RoomCore::progress_others()
+
+ private:
+  class Guard;
+  // mail_send.cc
+  Result<MailSent> send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline)
+      FERRY_REQUIRES(lock_);
+  Result<MailSent> send_large(MailParts parts, std::uint64_t bytes, Deadline deadline)
+      FERRY_EXCLUDES(lock_);
+  Result<MailSent> begin_large(MailParts parts, std::uint64_t bytes, Deadline deadline,
+                               std::vector<MailPlace>& places) FERRY_EXCLUDES(lock_);
+  // Makes the memory of a large message readable for the peer.
+  Result<MailCopies> prepare(MailOutgoing& out, std::vector<MailPlace>& places)
+      FERRY_EXCLUDES(lock_);
+  Result<landing::BufferPool::Buffer> take_buffer(std::uint64_t bytes, MailOutgoing* out)
+      FERRY_EXCLUDES(lock_);
+
+  // mail_engine.cc
+  void progress_locked() FERRY_REQUIRES(lock_);
+  void continue_reads() FERRY_REQUIRES(lock_);
+  // A failure of a part is one of the mailbox.
+  void check(const Status& status) FERRY_REQUIRES(lock_) {
+    if (!status) break_with(status.error());
+  }
+  void break_with(const Error& error) FERRY_REQUIRES(lock_);
+  void hear_closing() FERRY_REQUIRES(lock_);
+  void do_rest() FERRY_EXCLUDES(lock_);
+  void map_next() FERRY_EXCLUDES(lock_);
+  void post_planned() FERRY_EXCLUDES(lock_);
+  void post_read(MailChunk* chunk) FERRY_EXCLUDES(lock_);
+  void end_rest() FERRY_EXCLUDES(lock_);
+
+  MailPath path_;
+  const MailWords words_;
+  MailSignals signals_;
+  landing::BufferPool pool_;  // what the peer may read
+  SpinLock lock_;
+  MailOutbound outbound_ FERRY_GUARDED_BY(lock_);
+  MailInbound inbound_ FERRY_GUARDED_BY(lock_);
+  std::optional<Error> broken_ FERRY_GUARDED_BY(lock_);
+};
+
+// Holds the lock; then, without it, does what takes longer and tells those who wait.
+class FERRY_SCOPED_CAPABILITY MailEngine::Guard {
+ public:
+  explicit Guard(MailEngine& engine) FERRY_ACQUIRE(engine.lock_) : engine_(engine) {
+    engine_.lock_.lock();
+  }
+  ~Guard() FERRY_RELEASE();
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  MailEngine& engine_;
+};
+
+}  // namespace ferry::mail
