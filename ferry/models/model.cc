@@ -8,7 +8,7 @@
 #include "ferry/base/spin.h"
 #include "ferry/base/thread_annotations.h"
 #include "ferry/models/catalogue_internal.h"
-#include "ferry/models/onnx/onnx.h"
+#include "ferry/models/onnx_model_internal.h"
 
 namespace ferry::models {
 namespace {

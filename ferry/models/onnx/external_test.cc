@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ferry/models/onnx/kit_internal.h"
+#include "ferry/models/onnx_kit_internal.h"
 
 // Weights in a file beside the model: read where they are, and nowhere else.
 

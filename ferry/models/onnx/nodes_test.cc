@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "ferry/models/onnx/kit_internal.h"
+#include "ferry/models/onnx_kit_internal.h"
 
 // Nodes one by one, in files written by hand.
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "ferry/models/onnx/onnx.h"
+#include "ferry/models/onnx_model_internal.h"
 
 // A model that is accepted can be built again, and its variables begin with values that fit.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "ferry/models/onnx/kit_internal.h"
+#include "ferry/models/onnx_kit_internal.h"
 
 // Models that PyTorch made answer as they did there (tests/data/onnx/make.py, make_dynamo.py).
 

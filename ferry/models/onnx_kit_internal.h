@@ -5,8 +5,8 @@
 #include <bit>
 #include <cstring>
 
-#include "ferry/models/onnx/onnx.h"
 #include "ferry/models/onnx/values.h"
+#include "ferry/models/onnx_model_internal.h"
 #include "ferry/ops/initial.h"
 
 // What the tests of imported models share: files written by hand, and what models answer.

@@ -5,7 +5,7 @@
 
 #include "ferry/models/layers_internal.h"
 #include "ferry/models/onnx/call.h"
-#include "ferry/models/onnx/onnx.h"
+#include "ferry/models/onnx_model_internal.h"
 #include "ferry/ops/evaluate.h"
 #include "ferry/ops/threads.h"
 
