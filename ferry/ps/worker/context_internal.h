@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "ferry/fabric/device.h"
+#include "ferry/ps/options.h"
 #include "ferry/ps/wire/scheduler_link_internal.h"
-#include "ferry/ps/worker.h"
+#include "ferry/ps/worker_options.h"
+#include "ferry/ps/worker_stats.h"
 
 namespace ferry::ps {
 

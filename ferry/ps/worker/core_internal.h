@@ -1,8 +1,17 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "ferry/base/thread_annotations.h"
+#include "ferry/ps/loan.h"
+#include "ferry/ps/pulled.h"
+#include "ferry/ps/update.h"
 #include "ferry/ps/worker/puller_internal.h"
 #include "ferry/ps/worker/pusher_internal.h"
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ferry/mail/wait_spin.h"
 #include "ferry/ps/wire/rpc_internal.h"
 #include "ferry/ps/worker/context_internal.h"
 #include "ferry/ps/worker/shard_link_internal.h"

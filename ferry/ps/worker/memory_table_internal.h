@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ferry/ps/worker/membership_internal.h"
+#include "ferry/tensor/tensor.h"
 
 namespace ferry::ps {
 

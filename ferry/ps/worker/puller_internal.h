@@ -3,6 +3,7 @@
 #include <functional>
 #include <span>
 
+#include "ferry/ps/pulled.h"
 #include "ferry/ps/worker/tensor_table_internal.h"
 
 namespace ferry::ps {

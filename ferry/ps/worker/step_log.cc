@@ -1,5 +1,6 @@
 #include <array>
 
+#include "ferry/base/error.h"
 #include "ferry/ps/worker/step_log_internal.h"
 
 namespace ferry::ps {

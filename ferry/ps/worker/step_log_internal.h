@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ferry/ps/worker.h"
+#include "ferry/ps/parameter.h"
 
 namespace ferry::ps {
 

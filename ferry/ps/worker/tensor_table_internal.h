@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "ferry/ps/parameter.h"
 #include "ferry/ps/worker/membership_internal.h"
+#include "ferry/tensor/tensor.h"
 
 namespace ferry::ps {
 
