@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "ferry/base/spin.h"
-#include "ferry/ps/worker/pull_pace_internal.h"
+#include "ferry/ps/pull_pace_internal.h"
 
 namespace ferry::ps {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <span>
 
-#include "ferry/ps/worker/pull_pace_internal.h"
+#include "ferry/ps/pull_pace_internal.h"
 
 namespace ferry::ps {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "ferry/ps/worker/pull_pace_internal.h"
+#include "ferry/ps/pull_pace_internal.h"
 
 namespace ferry::ps {
 namespace {
