@@ -39,7 +39,7 @@ JobState::Reply JobState::handle(const Question& question, const JoinServer& req
                 "the job has its {} servers already; another one can wait for the place of one "
                 "that goes in synchronous jobs only",
                 job_.servers);
-  servers_.add_spare(std::move(server));
+  spares_.add(std::move(server));
   return std::nullopt;
 }
 

@@ -195,6 +195,30 @@ TEST(JobStateServers, ASpareThatCannotBeReachedIsToldSo) {
   EXPECT_EQ(cluster.code_of(next), Code::kOk);
 }
 
+TEST(JobStateServers, ASpareThatHasGoneIsNotGivenAPlace) {
+  Cluster cluster(job_of(3, 1, 2));
+  cluster.enter();
+  const auto spare = cluster.join_server(3);
+  const auto next = cluster.join_server(4);
+  cluster.kill(3);
+  cluster.kill(0);
+  EXPECT_EQ(cluster.code_of(spare), Code::kUnknown) << "nobody listens to an answer";
+  EXPECT_EQ(cluster.code_of(next), Code::kOk);
+}
+
+TEST(JobStateServers, SparesAreToldThatTheJobHasFailed) {
+  auto job = job_of(3, 2, 2);
+  job.most_dead = 0;
+  Cluster cluster(job);
+  const auto worker = cluster.enter();
+  const auto spare = cluster.join_server(3);
+  const auto next = cluster.join_server(4);
+  EXPECT_EQ(cluster.code_of(spare), Code::kUnknown);
+  cluster.disconnect(worker);
+  EXPECT_EQ(cluster.code_of(spare), Code::kAborted);
+  EXPECT_EQ(cluster.code_of(next), Code::kAborted);
+}
+
 TEST(JobStateServers, ASpareWaitsUntilAllTensorsAreThere) {
   Cluster cluster(job_of(3, 1, 2));
   const auto worker = cluster.enter();

@@ -79,7 +79,7 @@ void JobState::on(const Disconnected& event) {
   std::erase_if(deferred_, asked_by);
   std::erase_if(joining_, asked_by);
   std::erase_if(entering_, [&](const auto& each) { return each.peer == peer; });
-  servers_.forget_spare(peer);
+  spares_.forget(peer);
   tensors_.forget_waiting(peer);
   const auto rank = workers_.rank_of(peer);
   const auto server = servers_.find(peer);
@@ -179,8 +179,8 @@ bool JobState::follow_up_servers() {
     const auto question = entering_.front();
     entering_.pop_front();
     answer(question, admit(question));
-  } else if (auto spare = servers_.next_spare()) {
-    start<Arrival>(servers_, Arrival::Kind::kTakesPlace, servers_.free_place(), *std::move(spare));
+  } else if (const auto place = servers_.free_place(); place && !spares_.empty()) {
+    start<Arrival>(servers_, Arrival::Kind::kTakesPlace, *place, spares_.take_first());
   } else if (servers_.is_candidate_ready() && tensors_.all_there()) {
     start<StateTransfer>(servers_, tensors_, StateTransfer::Phase::kMaking);
   } else if (servers_.is_catching_up() && !entering_.empty() && !workers_.any_member()) {
@@ -250,7 +250,7 @@ void JobState::refuse_waiting(const Error& cause) {
   };
   refuse(workers_.take_waiting());
   refuse(tensors_.take_waiting());
-  refuse(servers_.take_spares());
+  refuse(spares_.take_questions());
   refuse({entering_.begin(), entering_.end()});
   entering_.clear();
   for (const auto& waiting : std::exchange(joining_, {})) refuse({waiting.question});

@@ -9,6 +9,7 @@
 
 #include "ferry/ps/scheduler.h"
 #include "ferry/ps/scheduler/change_internal.h"
+#include "ferry/ps/scheduler/spares_internal.h"
 
 namespace ferry::ps {
 
@@ -17,7 +18,7 @@ namespace ferry::ps {
 // has an outcome back at once, before the next effect or event.
 //
 // Between events from outside: no change is under way; every question was answered once or waits
-// for a named reason (for servers: joining_; for a place: Servers; for a candidate: entering_; at
+// for a named reason (for servers: joining_; for a place: Spares; for a candidate: entering_; at
 // the barrier: Workers; for first values: Tensors; for servers that may come back: deferred_); what
 // anybody was told is in an image that was handed out before, in a WriteState.
 //
@@ -101,6 +102,7 @@ class JobState {
   const JobOptions job_;
   Workers workers_;
   Servers servers_;
+  Spares spares_;
   Tensors tensors_;
   Phase phase_ = Phase::kForming;
   std::optional<Error> failure_;

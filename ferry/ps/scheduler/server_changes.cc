@@ -23,7 +23,7 @@ Progress Arrival::take(const Connected& event, Effects& out) {
       servers_.add(spare_.question.peer, spare_.place, spare_.token);
       break;
     case Kind::kTakesPlace:
-      servers_.assign_spare(spare_);
+      servers_.assign_spare(index_, spare_);
       break;
     case Kind::kReturns:
       servers_.set_peer(index_, spare_.question.peer);

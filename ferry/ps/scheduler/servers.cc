@@ -157,27 +157,15 @@ void Servers::publish_view(Effects& out) {
   out.emplace_back(tell_view());
 }
 
-std::vector<Question> Servers::take_spares() {
-  std::vector<Question> questions;
-  for (const auto& spare : std::exchange(spares_, {})) questions.push_back(spare.question);
-  return questions;
+std::optional<std::uint32_t> Servers::free_place() const {
+  if (candidate_ || view_.gone.empty()) return std::nullopt;
+  return view_.gone.front();
 }
 
-void Servers::forget_spare(PeerId peer) {
-  std::erase_if(spares_, [&](const Spare& spare) { return spare.question.peer == peer; });
-}
-
-std::optional<Spare> Servers::next_spare() {
-  if (candidate_ || spares_.empty() || view_.gone.empty()) return std::nullopt;
-  auto spare = std::move(spares_.front());
-  spares_.pop_front();
-  return spare;
-}
-
-void Servers::assign_spare(const Spare& spare) {
-  candidate_ = free_place();
+void Servers::assign_spare(std::uint32_t place, const Spare& spare) {
+  candidate_ = place;
   transfer_ = Transfer::kMaking;
-  auto& server = servers_[*candidate_];
+  auto& server = servers_[place];
   server.peer = spare.question.peer;
   server.place = spare.place;
   server.token = spare.token;

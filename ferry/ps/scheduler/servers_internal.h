@@ -1,22 +1,16 @@
 #pragma once
 
-#include <deque>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "ferry/ps/scheduler/job_image_internal.h"
+#include "ferry/ps/scheduler/spares_internal.h"
 
 namespace ferry::ps {
 
-// A server that waits for the place of one that is gone.
-struct Spare {
-  Question question;
-  ServerPlace place;
-  std::uint64_t token = 0;
-};
-
-// The servers of a job, the view that says which of them take part, and the spares. A part of
-// JobState: no thread, no I/O.
+// The servers of a job, and the view that says which of them take part. A part of JobState: no
+// thread, no I/O.
 //
 // Between calls: of two neighbours at least one is in the view, unless fatal() says that the job
 // cannot go on; the view's number grows with every change of the view. A spare that has got a place
@@ -61,13 +55,10 @@ class Servers {
   // The job has ended: a server that goes is no news.
   void end() { ended_ = true; }
 
-  void add_spare(Spare spare) { spares_.push_back(std::move(spare)); }
-  std::vector<Question> take_spares();
-  void forget_spare(PeerId peer);
-  // One that waits, if there is a place for it and nobody else is about to take that.
-  std::optional<Spare> next_spare();
-  std::uint32_t free_place() const { return view_.gone.front(); }
-  void assign_spare(const Spare& spare);
+  // A place that no candidate is about to take; none: no spare is needed now.
+  std::optional<std::uint32_t> free_place() const;
+  // The spare is the candidate for this place.
+  void assign_spare(std::uint32_t place, const Spare& spare);
   std::optional<std::uint32_t> candidate() const { return candidate_; }
   bool is_candidate_ready() const { return candidate_ && transfer_ == Transfer::kReady; }
   bool is_catching_up() const { return view_.coming != JobView::kNobody; }
@@ -97,7 +88,6 @@ class Servers {
   const JobOptions job_;
   std::vector<ServerAt> servers_;
   JobView view_;
-  std::deque<Spare> spares_;
   std::optional<std::uint32_t> candidate_;  // the place that a spare is about to take
   Transfer transfer_ = Transfer::kMaking;   // how far the candidate is
   std::uint32_t last_generation_ = 0;
