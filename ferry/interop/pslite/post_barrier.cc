@@ -10,7 +10,7 @@ namespace ps {
 using ferry::bootstrap::Encoder;
 
 void Postoffice::Core::barrier(int customer_id, int group) {
-  const auto& nodes = groups.at(group);
+  const auto& nodes = settings.groups.at(group);
   if (nodes.size() <= 1) return;
   CHECK(std::find(nodes.begin(), nodes.end(), id) != nodes.end())
       << "node " << id << " is not in the group of the barrier";
@@ -57,7 +57,7 @@ void Postoffice::Core::count_barrier(int process, int customer_id, int group,
 void Postoffice::Core::finish_barriers() {
   const auto complete = barriers_.take_complete([this](int customer_id, int group) {
     const bool workers_only = customer_id != 0 && (group & kWorkerGroup) != 0;
-    return nodes_.living(groups.at(workers_only ? kWorkerGroup : group));
+    return nodes_.living(settings.groups.at(workers_only ? kWorkerGroup : group));
   });
   for (const auto& one : complete) {
     if (one.process == id) {

@@ -41,8 +41,6 @@ void Postoffice::Core::open(Lock& lock) {
   CHECK(stage_ != Stage::kOpening) << "another customer is in Start() for too long";
   if (stage_ == Stage::kOpen) return;
   settings = Settings::read();
-  groups = settings.groups();
-  ranges = settings.key_ranges();
   customers.set_worker(settings.role == "worker");
   id = settings.is_scheduler() ? kScheduler : Meta::kEmpty;
   stage_ = Stage::kOpening;
@@ -147,9 +145,7 @@ void Postoffice::Core::apply_table() {
   counted_ = nodes_.is_counted();
   const auto& own = nodes_.at(id);
   const auto colon = own.endpoint.rfind(':');
-  node_.role = settings.role == "server"   ? Node::SERVER
-               : settings.role == "worker" ? Node::WORKER
-                                           : Node::SCHEDULER;
+  node_.role = settings.node_role();
   node_.id = id;
   node_.customer_id = own.customer;
   node_.hostname = own.endpoint.substr(0, colon);

@@ -44,8 +44,6 @@ class Postoffice::Core final : ferry::mail::MailHub::Handler {
 
   // Set by the first Start(), and not changed before Finalize(0).
   Settings settings;
-  std::map<int, std::vector<int>> groups;  // node or sum of groups -> nodes
-  std::vector<Range> ranges;
   int id = Meta::kEmpty;
   std::vector<Callback> exit_callbacks;
   Customers customers;

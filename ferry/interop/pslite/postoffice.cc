@@ -56,11 +56,11 @@ bool Postoffice::ReceiveUntil(const std::function<bool()>& ready) {
 void Postoffice::CheckAlive() { core_->check_alive(); }
 
 const std::vector<int>& Postoffice::GetNodeIDs(int node_id) const {
-  const auto found = core_->groups.find(node_id);
-  CHECK(found != core_->groups.end()) << "there is no node and no group " << node_id;
+  const auto found = core_->settings.groups.find(node_id);
+  CHECK(found != core_->settings.groups.end()) << "there is no node and no group " << node_id;
   return found->second;
 }
-const std::vector<Range>& Postoffice::GetServerKeyRanges() { return core_->ranges; }
+const std::vector<Range>& Postoffice::GetServerKeyRanges() { return core_->settings.key_ranges; }
 void Postoffice::RegisterExitCallback(const Callback& cb) { core_->exit_callbacks.push_back(cb); }
 int Postoffice::num_workers() const { return core_->settings.workers; }
 int Postoffice::num_servers() const { return core_->settings.servers; }

@@ -20,6 +20,31 @@ bool loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
+std::map<int, std::vector<int>> groups_of(int servers, int workers) {
+  std::map<int, std::vector<int>> all;
+  for (const int group : {1, 2, 3, 4, 5, 6, 7}) {
+    auto& nodes = all[group];
+    if (group & kScheduler) nodes.push_back(kScheduler);
+    if (group & kServerGroup)
+      for (int rank = 0; rank < servers; ++rank) nodes.push_back(Postoffice::ServerRankToID(rank));
+    if (group & kWorkerGroup)
+      for (int rank = 0; rank < workers; ++rank) nodes.push_back(Postoffice::WorkerRankToID(rank));
+  }
+  for (const int node : all[kServerGroup + kWorkerGroup]) all[node] = {node};
+  return all;
+}
+
+std::vector<Range> key_ranges_of(int servers) {
+  std::vector<Range> ranges;
+  const auto most = static_cast<std::uint64_t>(kMaxKey);
+  const auto each = most / static_cast<std::uint64_t>(servers);
+  for (int rank = 0; rank < servers; ++rank) {
+    const auto begin = each * static_cast<std::uint64_t>(rank);
+    ranges.emplace_back(begin, rank + 1 == servers ? most : begin + each);
+  }
+  return ranges;
+}
+
 }  // namespace
 
 Settings Settings::read() {
@@ -41,32 +66,14 @@ Settings Settings::read() {
   CHECK(!all.secret.empty() || loopback(host)) << "FERRY_SECRET, the cluster's secret, is not set";
   all.provider = wanted("FERRY_PROVIDER", "auto");
   all.spin = wanted("FERRY_SPIN", "");
+  all.groups = groups_of(all.servers, all.workers);
+  all.key_ranges = key_ranges_of(all.servers);
   return all;
 }
 
-std::map<int, std::vector<int>> Settings::groups() const {
-  std::map<int, std::vector<int>> all;
-  for (const int group : {1, 2, 3, 4, 5, 6, 7}) {
-    auto& nodes = all[group];
-    if (group & kScheduler) nodes.push_back(kScheduler);
-    if (group & kServerGroup)
-      for (int rank = 0; rank < servers; ++rank) nodes.push_back(Postoffice::ServerRankToID(rank));
-    if (group & kWorkerGroup)
-      for (int rank = 0; rank < workers; ++rank) nodes.push_back(Postoffice::WorkerRankToID(rank));
-  }
-  for (const int node : all[kServerGroup + kWorkerGroup]) all[node] = {node};
-  return all;
-}
-
-std::vector<Range> Settings::key_ranges() const {
-  std::vector<Range> ranges;
-  const auto most = static_cast<std::uint64_t>(kMaxKey);
-  const auto each = most / static_cast<std::uint64_t>(servers);
-  for (int rank = 0; rank < servers; ++rank) {
-    const auto begin = each * static_cast<std::uint64_t>(rank);
-    ranges.emplace_back(begin, rank + 1 == servers ? most : begin + each);
-  }
-  return ranges;
+Node::Role Settings::node_role() const {
+  if (is_scheduler()) return Node::SCHEDULER;
+  return role == "server" ? Node::SERVER : Node::WORKER;
 }
 
 }  // namespace ps

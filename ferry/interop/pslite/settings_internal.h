@@ -16,10 +16,7 @@ struct Settings {
   bool is_scheduler() const { return role == "scheduler"; }
   // How many of a role are declared.
   int declared(const std::string& which) const { return which == "server" ? servers : workers; }
-  // Node or sum of groups -> nodes.
-  std::map<int, std::vector<int>> groups() const;
-  // Every server has one of as many equal ranges of keys.
-  std::vector<Range> key_ranges() const;
+  Node::Role node_role() const;
 
   std::string role;
   int workers = 0;
@@ -30,6 +27,9 @@ struct Settings {
   std::string secret;  // empty: a scheduler on the loopback makes one for this user's processes
   std::string provider;
   std::string spin;
+  // What follows from these.
+  std::map<int, std::vector<int>> groups;  // node or sum of groups -> nodes
+  std::vector<Range> key_ranges;           // every server has one of as many equal ranges of keys
 };
 
 }  // namespace ps
