@@ -22,12 +22,12 @@ void Postoffice::Core::barrier(int customer_id, int group) {
   } else {
     const PostHub::Use use(hub_);
     CHECK(use) << "Start() was not called, or Finalize(0) was";
-    auto message = head_of(Kind::kBarrier);
+    auto message = head_of(MessageKind::kBarrier, id);
     Encoder(message)
         .u32(static_cast<std::uint32_t>(customer_id))
         .u32(static_cast<std::uint32_t>(group))
         .u32(request);
-    if (const auto scheduler = route_to(kScheduler)) post(scheduler, message);
+    if (const auto scheduler = route_to(kScheduler)) hub_.post(scheduler, message);
   }
   lock.lock();
   while (barriers_done_.erase(request) == 0) {
@@ -67,9 +67,9 @@ void Postoffice::Core::finish_barriers() {
     // A process that has left may have a customer that came before; it need not hear.
     const auto peer = nodes_.route(one.process);
     if (peer == nullptr) continue;
-    auto done = head_of(Kind::kBarrierDone);
+    auto done = head_of(MessageKind::kBarrierDone, id);
     Encoder(done).u32(one.request);
-    post(peer, done);
+    hub_.post(peer, done);
   }
   if (!complete.empty()) changed_.notify_all();
 }

@@ -68,12 +68,12 @@ void Postoffice::Core::join(int customer_id, Lock& lock) {
   const auto scheduler = nodes_.route(kScheduler);
   CHECK(scheduler != nullptr) << "the scheduler at " << settings.root << " is gone";
   lock.unlock();
-  auto request = head_of(Kind::kJoin);
+  auto request = head_of(MessageKind::kJoin, id);
   Encoder(request)
       .string(settings.role)
       .string(hub_.endpoint())
       .u32(static_cast<std::uint32_t>(customer_id));
-  post(scheduler, request);
+  hub_.post(scheduler, request);
   lock.lock();
 }
 
@@ -108,9 +108,9 @@ void Postoffice::Core::refuse(const JoinList::Joined& one) {
       << ": DMLC_NUM_SERVER is " << settings.servers << ", DMLC_NUM_WORKER is " << settings.workers
       << ", and every customer that calls Start() counts";
   LOG(ERROR) << why.str();
-  auto refusal = head_of(Kind::kRefused);
+  auto refusal = head_of(MessageKind::kRefused, id);
   Encoder(refusal).string(why.str());
-  post(one.peer, refusal);
+  hub_.post(one.peer, refusal);
 }
 
 void Postoffice::Core::refusal_arrived(Decoder& in) {
@@ -124,11 +124,11 @@ void Postoffice::Core::send_table() {
   nodes_.add(kScheduler, {kScheduler, 0, hub_.endpoint()});
   joins_.assign(nodes_);
   for (const auto& one : joins_.all()) {
-    auto table = head_of(Kind::kTable);
+    auto table = head_of(MessageKind::kTable, id);
     Encoder out(table);
     out.u32(static_cast<std::uint32_t>(one.process));
     nodes_.put(out);
-    post(one.peer, table);
+    hub_.post(one.peer, table);
   }
   apply_table();
 }
@@ -247,9 +247,9 @@ void Postoffice::Core::close() {
     if (stage_ != Stage::kOpen) return;
     peers = nodes_.routes();
   }
-  const auto bye = head_of(Kind::kBye);
+  const auto bye = head_of(MessageKind::kBye, id);
   // Who has left already need not hear it.
-  for (const auto& peer : peers) (void)try_post(peer, bye, nullptr);
+  for (const auto& peer : peers) (void)hub_.try_post(peer, bye);
   peers.clear();
   const auto device = hub_.device();  // outlives the peers
   hub_.close();

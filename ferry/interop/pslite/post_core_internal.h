@@ -13,6 +13,7 @@
 #include "ferry/interop/pslite/customers_internal.h"
 #include "ferry/interop/pslite/join_list_internal.h"
 #include "ferry/interop/pslite/known_keys_internal.h"
+#include "ferry/interop/pslite/node_message_internal.h"
 #include "ferry/interop/pslite/node_table_internal.h"
 #include "ferry/interop/pslite/post_hub_internal.h"
 #include "ferry/interop/pslite/settings_internal.h"
@@ -50,17 +51,6 @@ class Postoffice::Core final : ferry::mail::MailHub::Handler {
 
  private:
   using PeerPtr = PostHub::PeerPtr;
-  using Bytes = std::vector<std::byte>;
-  // What a message between nodes is.
-  enum class Kind : std::uint8_t {
-    kData = 0,
-    kJoin,         // a customer of a process has called Start()
-    kTable,        // all have: who is where
-    kBarrier,      // a customer has come to a barrier
-    kBarrierDone,  // all have
-    kBye,
-    kRefused,  // more have called Start() than were declared
-  };
   // kStopped -> kOpening: the first Start(); -> kOpen: its connection to the scheduler is there;
   // -> kStopped: Finalize(0), or the opening has failed.
   enum class Stage : std::uint8_t { kStopped, kOpening, kOpen };
@@ -98,10 +88,7 @@ class Postoffice::Core final : ferry::mail::MailHub::Handler {
   // The connection by which the process of a node is reached; a new one if there is none. Null: the
   // process is gone.
   PeerPtr route_to(int node);
-  // Sends the head and the arrays of a message, if there is one.
-  ferry::Status try_post(const PeerPtr& peer, const Bytes& head, const Message* data);
-  void post(const PeerPtr& peer, const Bytes& head, const Message* data = nullptr);
-  Bytes head_of(Kind kind) const;
+  // Whether the node is a name of this process.
   bool is_own(int node);
 
   PostHub hub_;

@@ -1,7 +1,11 @@
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <span>
 #include <thread>
 
+#include "ferry/interop/pslite/node_message_internal.h"
 #include "ferry/interop/pslite/post_hub_internal.h"
 #include "ferry/mail/wait_spin.h"
 
@@ -13,6 +17,17 @@ using std::chrono::seconds;
 
 constexpr seconds kFindScheduler{60};
 constexpr seconds kRefused{5};  // how long a scheduler with another secret is asked again
+constexpr seconds kPost{30};
+constexpr std::size_t kLine = 64;
+
+std::size_t in_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// What an array that lies in a message keeps.
+struct Held {
+  std::shared_ptr<ferry::fabric::Device> device;
+  PostHub::PeerPtr peer;
+  ferry::mail::Message message;
+};
 
 }  // namespace
 
@@ -72,6 +87,60 @@ PostHub::PeerPtr PostHub::connect_scheduler(const Settings& settings, Hub::Handl
   }
   CHECK(peer) << "the scheduler at " << settings.root << ": " << peer.error().to_string();
   return *peer;
+}
+
+// Large arrays go through registered memory, which the other end uses where it is if it can.
+ferry::Status PostHub::try_post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                                const Message* data) {
+  const auto deadline = ferry::Deadline::after(kPost);
+  std::vector<std::span<const std::byte>> parts = {head};
+  std::size_t bytes = in_lines(head.size());
+  if (data != nullptr)
+    for (const auto& array : data->data) {
+      parts.push_back(std::as_bytes(std::span(array.data(), array.size())));
+      bytes += in_lines(array.size());
+    }
+  ferry::mail::MailBuffer buffer;
+  if (bytes > kLeastInPlace) {
+    auto room = peer->box->allocate(bytes, deadline);
+    CHECK(room) << "no memory for a message of " << bytes << " bytes: " << room.error().to_string();
+    buffer = std::move(*room);
+    std::size_t at = 0;
+    for (auto& part : parts) {
+      const auto to = buffer.bytes().subspan(at, part.size());
+      if (!part.empty()) std::memcpy(to.data(), part.data(), part.size());
+      at += in_lines(part.size());
+      part = to;
+    }
+    auto sending = peer->box->send(parts, deadline);
+    return sending.poll() ? sending.wait() : ferry::Status();
+  }
+  return peer->box->send_and_wait(parts, deadline);
+}
+
+void PostHub::post(const PeerPtr& peer, const std::vector<std::byte>& head, const Message* data) {
+  const auto sent = try_post(peer, head, data);
+  if (!sent) LOG(WARNING) << "a message did not get through: " << sent.error().to_string();
+}
+
+std::vector<SArray<char>> PostHub::lend_arrays(const PeerPtr& peer,
+                                               ferry::mail::Message message) const {
+  std::vector<SArray<char>> arrays;
+  const auto held = std::make_shared<Held>();
+  for (const auto part : message.parts().subspan(1)) {
+    auto& array = arrays.emplace_back();
+    auto* bytes = const_cast<char*>(reinterpret_cast<const char*>(part.data()));
+    const bool stays =
+        part.size() >= kLeastInPlace && reinterpret_cast<std::uintptr_t>(bytes) % 16 == 0;
+    if (stays)
+      array.reset(bytes, part.size(), [held](char*) {});
+    else
+      array.CopyFrom(bytes, part.size());
+  }
+  held->device = device_;
+  held->peer = peer;
+  held->message = std::move(message);
+  return arrays;
 }
 
 bool PostHub::receive_until(const std::function<bool()>& ready) {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <ps/ps.h>
+
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ferry/fabric/device.h"
 #include "ferry/interop/pslite/job_secret_internal.h"
@@ -49,6 +53,15 @@ class PostHub {
   ferry::Result<PeerPtr> connect(const std::string& endpoint, ferry::Deadline deadline) {
     return hub_->connect(endpoint, deadline);
   }
+  // Sends a message whose arrays are those of `data`, if there is one.
+  static ferry::Status try_post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                                const Message* data = nullptr);
+  // The same; a failure is logged.
+  static void post(const PeerPtr& peer, const std::vector<std::byte>& head,
+                   const Message* data = nullptr);
+  // The arrays of a message that came from the peer: in the message where they lie well, else
+  // copied. The last array that is in it lets go of the message.
+  std::vector<SArray<char>> lend_arrays(const PeerPtr& peer, ferry::mail::Message message) const;
   // Receives on the calling thread until ready(), or for a while: whether it was.
   bool receive_until(const std::function<bool()>& ready);
   // Refuses new users, waits for the others, and closes; also what was opened by half.
