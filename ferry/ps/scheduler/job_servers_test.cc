@@ -219,6 +219,17 @@ TEST(JobStateServers, SparesAreToldThatTheJobHasFailed) {
   EXPECT_EQ(cluster.code_of(next), Code::kAborted);
 }
 
+TEST(JobStateServers, ASpareGetsNoPlaceThatTheNextSchedulerWouldNotKnow) {
+  Cluster cluster(job_of(3, 1, 2));
+  cluster.enter();
+  const auto spare = cluster.join_server(3);
+  cluster.write_failure =
+      Error(Code::kResourceExhausted, "the disk is full", 0, __FILE__, __LINE__);
+  cluster.kill(1);  // its place is free, and the state says so: which cannot be written
+  ASSERT_TRUE(cluster.end && !*cluster.end);
+  EXPECT_EQ(cluster.code_of(spare), Code::kResourceExhausted);
+}
+
 TEST(JobStateServers, ASpareWaitsUntilAllTensorsAreThere) {
   Cluster cluster(job_of(3, 1, 2));
   const auto worker = cluster.enter();

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "ferry/ps/server/contributions_internal.h"
 
 namespace ferry::ps {
@@ -43,6 +45,29 @@ TEST(ContributionsTest, FoldedOnesAreInTheSumAndTheRestFollows) {
   EXPECT_FALSE(open.has_folded(1));
   EXPECT_TRUE(open.unfolded(0).empty());
   EXPECT_EQ(values_at(open.sum(0), 4), (std::vector<float>{11, 22, 33, 44}));
+}
+
+TEST(ContributionsTest, NarrowTypesAreAddedUpInF32) {
+  struct Case {
+    tensor::ElementType type;
+    float large;  // one more is no value of the type
+  };
+  for (const auto& each :
+       {Case{tensor::ElementType::kF16, 2048}, {tensor::ElementType::kBf16, 256}}) {
+    const PartLayout block{.bytes = 2 * sizeof(std::uint16_t),
+                           .block_bytes = 2 * sizeof(std::uint16_t)};
+    Contributions open(block, each.type, 2 * sizeof(std::uint16_t));
+    const float values[][2] = {{each.large, 1}, {1, -2}, {1, 3}};
+    std::array<std::array<std::uint16_t, 2>, 3> narrowed{};
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      auto* bytes = reinterpret_cast<std::byte*>(narrowed[rank].data());
+      narrow(each.type, values[rank], bytes, 2);
+      open.add(0, {rank, bytes});
+    }
+    for (std::uint32_t rank = 0; rank < 3; ++rank) open.fold(0, rank);
+    EXPECT_EQ(values_at(open.sum(0), 2), (std::vector<float>{each.large + 2, 2}))
+        << tensor::name_of(each.type);
+  }
 }
 
 TEST(ContributionsTest, OfADroppedWorkerOnlyWhatIsFoldedStays) {
