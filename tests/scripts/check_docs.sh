@@ -23,6 +23,8 @@ expect() {
   if [[ -e $work/kept ]]; then mv "$work/kept" "$work/$2"; else rm "$work/$2"; fi
 }
 expect "docs/x.md:2: the link to y.md#z leads nowhere" docs/x.md 'x\n[y](y.md#z)\n'
+expect "docs/x.md:3: there is no ferry/base/z.h" docs/x.md \
+  '`ferry/base/a.h`, `ferry/*/z.h`, `ferry/ROOM/z.h`, `ferry/base/...`\n\n`ferry/base/z.h:7`\n'
 expect "docs/x.md:1: 202 columns" docs/x.md "- $long"
 expect "README.md:1: 1200 words" README.md "$(printf 'a b c d\\n%.0s' {1..300})"
 expect "a.h is missing, e.h does not exist" ferry/base/README.md 'Public headers: `b.h`,\n`e.h`.\n'
