@@ -8,6 +8,9 @@ namespace ferry::interop {
 
 namespace {
 
+// After which a write that found the peer's memory full is tried again, if nothing has come before.
+constexpr std::chrono::seconds kTryAgain{2};
+
 constexpr std::size_t kMostParts = 1000;  // of one message
 constexpr std::size_t kMostLarge = 30;    // of these, worth being named on their own
 constexpr std::size_t kLarge = 32 << 10;
@@ -41,7 +44,9 @@ bool FerryEndpoint::finish_send() {
   if (status) {
     next_ = sent_to_;
   } else {
-    reconsider(status.error());
+    // Nothing is under way in any case. If it says that the peer's memory is full, send_next()
+    // tries the same piece once more now, and a second refusal makes it wait.
+    (void)reconsider(status.error());
   }
   return true;
 }
@@ -100,7 +105,7 @@ bool FerryEndpoint::reconsider(const Error& error) {
     pieces_until_ = sent_to_;
   } else if (error.code() == Code::kResourceExhausted) {
     blocked_.store(true, std::memory_order_relaxed);
-    around_.background.wake_for(PluginOptions::get().scaled(kDrain));
+    around_.background.wake_for(PluginOptions::get().scaled(kTryAgain));
     return false;
   } else {
     next_ = {held_.count, 0};
