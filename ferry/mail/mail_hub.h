@@ -27,7 +27,8 @@ class MailHub {
     fabric::Channel channel;
     std::unique_ptr<Mailbox> box;
   };
-  // Called on the thread that receives, one at a time.
+  // Called on the thread that receives, one at a time. Unlike callbacks of the fabric these may
+  // block; then this hub receives nothing else meanwhile, from any peer, and tick() waits.
   class Handler {
    public:
     // The message may be kept, together with the peer; neither must outlive the device.

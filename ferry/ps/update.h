@@ -47,8 +47,9 @@ struct UpdateCall {
   std::size_t count = 0;
 };
 
-// Of the user's own; has two values of state for each weight. Called by threads of the server, for
-// different blocks at the same time. Must not throw.
+// Of the user's own; has two values of state for each weight. Called on the thread of the block's
+// shard, and by several shards for different blocks at the same time. While it blocks, every worker
+// of that shard waits. Must not throw, nor call the server, which waits for its shards.
 using UpdateFunction = std::function<void(const UpdateCall&)>;
 
 // Applies the update; `function` is used for kFunction only.
