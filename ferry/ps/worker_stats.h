@@ -6,6 +6,8 @@
 
 namespace ferry::ps {
 
+// What a worker did, counted. Blocks and bytes, and parts that were read in place, count again when
+// a step is restarted.
 struct WorkerStats {
   std::uint64_t pushes = 0;
   std::uint64_t pushed_in_place = 0;  // parts that a server reads here
