@@ -73,10 +73,14 @@ TEST(Failure, TooManyDeadEndTheJobEverywhere) {
   const auto a = training.init(worker, soon())[0];
   must(worker.barrier(soon()));
   const std::vector<float> ones(100, 1.0F);
-  EXPECT_EQ(code_of(push_steps(worker, a, ones, 5)), Code::kAborted);
-  EXPECT_EQ(code_of(worker.barrier(soon())), Code::kAborted);
-  EXPECT_EQ(code_of(job.scheduler().wait(soon())), Code::kAborted);
-  EXPECT_EQ(code_of(job.server().wait(soon())), Code::kAborted);
+  const auto pushed = push_steps(worker, a, ones, 5);
+  const auto waited = worker.barrier(soon());
+  const auto scheduled = job.scheduler().wait(soon());
+  const auto served = job.server().wait(soon());
+  for (const auto& each : {pushed, waited, scheduled, served}) {
+    ASSERT_EQ(code_of(each), Code::kAborted);
+    EXPECT_EQ(each.error().message(), "1 workers have died, 0 may; the job has ended");
+  }
   EXPECT_EQ(victim.wait(), 128 + SIGKILL);
 }
 
@@ -115,6 +119,29 @@ TEST(Failure, AServerThatDiesIsNamed) {
     EXPECT_EQ(server.wait(), 128 + SIGKILL);
     EXPECT_EQ(code_of(push_steps(worker, w, ones, 3)), Code::kUnavailable);
     EXPECT_EQ(code_of(scheduler.wait(soon())), Code::kAborted);
+  }
+}
+
+// Nobody takes the worker's own connection for a cause: what another server says names the one that
+// is lost, at the worker and at the server.
+TEST(Failure, AServerThatIsLostIsNamedByTheOthers) {
+  for (const auto* provider : {"shm", "tcp"}) {
+    Job job(provider, {.servers = 2, .workers = 2, .block_bytes = 4096});
+    const auto lost = job.server(1).endpoint();
+    auto worker = job.worker(0);
+    auto other = job.worker(1);
+    const auto w = must(worker.init("w", f32({5000}), {}, {UpdateKind::kSum}, soon()));
+    const std::vector<float> ones(5000, 1.0F);
+    must(worker.push(w, raw(ones), soon()));
+    must(worker.end_step(soon()));
+    job.kill(1);
+    const auto served = job.server(0).wait(soon());
+    ASSERT_EQ(code_of(served), Code::kAborted);
+    EXPECT_NE(served.error().message().find(lost), std::string::npos) << served.error().message();
+    const auto pulled = worker.flush(soon());
+    ASSERT_EQ(code_of(pulled), Code::kAborted) << pulled.error().message();
+    EXPECT_NE(pulled.error().message().find("server 1 at " + lost), std::string::npos)
+        << pulled.error().message();
   }
 }
 

@@ -11,9 +11,10 @@ Error job_error(Code code, std::string text) {
   return {code, std::move(text), 0, __FILE__, __LINE__};
 }
 
-Bytes flag_body(bool flag) {
+Bytes stop_body(const StopNotice& notice) {
   Bytes body;
-  bootstrap::Encoder(body).u8(flag ? 1 : 0);
+  bootstrap::Encoder out(body);
+  put(out, notice);
   return body;
 }
 
@@ -123,7 +124,8 @@ void JobState::on(const StateNotWritten& event) {
   writes_state_ = false;
   not_written_ = true;
   // What servers are told is the other scheduler's to say.
-  fail_job(event.cause, !event.superseded);
+  fail_job(event.cause, {AbortCause::Kind::kStateNotWritten},
+           event.superseded ? Tell::kNobody : Tell::kServers);
 }
 
 void JobState::end_change() {
@@ -133,9 +135,9 @@ void JobState::end_change() {
 
 void JobState::run() {
   for (;;) {
-    auto cause = servers_.fatal();
-    if (!cause && !agenda_.empty()) cause = agenda_.front()->fatal();
-    if (cause) fail_job(*cause, true);
+    if (const auto& lost = servers_.fatal()) fail_job(*lost, servers_.fatal_cause());
+    if (!agenda_.empty())
+      if (const auto failure = agenda_.front()->fatal()) fail_job(*failure, {});
     if (agenda_.empty()) {
       if (!follow_up()) return;
     } else {
@@ -203,7 +205,7 @@ void JobState::remove_worker(std::uint32_t rank, bool died) {
     fail_job(
         job_error(Code::kAborted, fmt::format("{} workers have died, {} may; the job has ended",
                                               dead, job_.most_dead)),
-        true);
+        {AbortCause::Kind::kWorkersDied, dead});
   else if (goes_on)
     start<Departure>(workers_, servers_, tensors_);
 }
@@ -222,24 +224,26 @@ void JobState::resume_job(bool late) {
     start<StateTransfer>(servers_, tensors_, StateTransfer::Phase::kStarting);
 }
 
-void JobState::fail_job(const Error& cause, bool tell_servers) {
+void JobState::fail_job(const Error& error, const AbortCause& cause, Tell tell) {
   if (phase_ == Phase::kFailed) return;
   phase_ = Phase::kFailed;
-  failure_ = cause;
+  failure_ = error;
   servers_.end();
-  out_.emplace_back(Log{Log::Level::kError, cause.message()});
-  if (tell_servers) out_.emplace_back(servers_.tell(Ask::kStop, flag_body(true)));
-  for (const auto& change : agenda_) change->abort(cause, out_);
+  out_.emplace_back(Log{Log::Level::kError, error.message()});
+  if (tell == Tell::kServers)
+    out_.emplace_back(servers_.tell(
+        Ask::kStop, stop_body({.failed = true, .cause = cause, .text = error.message()})));
+  for (const auto& change : agenda_) change->abort(error, out_);
   agenda_.clear();
   front_begun_ = false;
-  refuse_waiting(cause);
-  out_.emplace_back(EndJob{tl::unexpected<Error>(cause)});
+  refuse_waiting(error);
+  out_.emplace_back(EndJob{tl::unexpected<Error>(error)});
 }
 
 void JobState::end_job() {
   phase_ = Phase::kOver;
   servers_.end();
-  out_.emplace_back(servers_.tell(Ask::kStop, flag_body(false)));
+  out_.emplace_back(servers_.tell(Ask::kStop, stop_body({})));
   refuse_waiting(job_error(Code::kUnavailable, "the job is over"));
   out_.emplace_back(EndJob{});
 }

@@ -95,7 +95,8 @@ class JobState {
   void remove_worker(std::uint32_t rank, bool died);
   // Repeats what the scheduler before may have been in the middle of.
   void resume_job(bool late);
-  void fail_job(const Error& cause, bool tell_servers);
+  enum class Tell : bool { kNobody, kServers };
+  void fail_job(const Error& error, const AbortCause& cause, Tell tell = Tell::kServers);
   void end_job();
   void refuse_waiting(const Error& cause);
 

@@ -130,13 +130,16 @@ void Servers::lose(std::uint32_t index, Effects& out) {
   }
   const auto& data = server.place.data;
   if (job_.replicas == 1 || !all_ready())
-    return fail_with(fmt::format("the server at {} is gone, and its blocks with it", data));
+    return fail_with({AbortCause::Kind::kServerLost, index},
+                     fmt::format("the server at {} is gone, and its blocks with it", data));
   for (const auto other : {first_of(job_, index), second_of(job_, index)})
     if (view_.is_gone(other))
-      return fail_with(fmt::format(
-          "the servers at {} and {} are gone, and both copies of some blocks with them; begin anew "
-          "from the last snapshot",
-          servers_[other].place.data, data));
+      return fail_with(
+          {AbortCause::Kind::kBothCopiesLost, other, static_cast<std::uint16_t>(index)},
+          fmt::format("the servers at {} and {} are gone, and both copies of some blocks with "
+                      "them; begin anew "
+                      "from the last snapshot",
+                      servers_[other].place.data, data));
   view_.gone.push_back(index);
   ++view_.number;
   out.emplace_back(
@@ -146,8 +149,10 @@ void Servers::lose(std::uint32_t index, Effects& out) {
   out.emplace_back(tell_view());
 }
 
-void Servers::fail_with(const std::string& text) {
-  if (!fatal_) fatal_ = Error(Code::kAborted, text, 0, __FILE__, __LINE__);
+void Servers::fail_with(const AbortCause& cause, const std::string& text) {
+  if (fatal_) return;
+  fatal_ = Error(Code::kAborted, text, 0, __FILE__, __LINE__);
+  fatal_cause_ = cause;
 }
 
 // Nobody catches up any more.

@@ -6,6 +6,7 @@
 
 #include "ferry/ps/scheduler/job_image_internal.h"
 #include "ferry/ps/scheduler/spares_internal.h"
+#include "ferry/ps/wire/abort_cause_internal.h"
 
 namespace ferry::ps {
 
@@ -52,6 +53,7 @@ class Servers {
   // told the new view; else the job cannot go on.
   void lose(std::uint32_t index, Effects& out);
   const std::optional<Error>& fatal() const { return fatal_; }
+  const AbortCause& fatal_cause() const { return fatal_cause_; }
   // The job has ended: a server that goes is no news.
   void end() { ended_ = true; }
 
@@ -81,7 +83,7 @@ class Servers {
     bool ready = false;
   };
   enum class Transfer : std::uint8_t { kMaking, kReady, kCatchingUp };
-  void fail_with(const std::string& text);
+  void fail_with(const AbortCause& cause, const std::string& text);
   void publish_view(Effects& out);
   std::vector<std::uint32_t> alive() const;
 
@@ -92,6 +94,7 @@ class Servers {
   Transfer transfer_ = Transfer::kMaking;   // how far the candidate is
   std::uint32_t last_generation_ = 0;
   std::optional<Error> fatal_;
+  AbortCause fatal_cause_;
   bool ended_ = false;
 };
 

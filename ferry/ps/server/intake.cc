@@ -26,7 +26,7 @@ Intake::Outcome Intake::take(WorkerConnection& from, const Entry& entry) {
       case StepClock::Decision::kWait:
         return Outcome::kWaits;
       case StepClock::Decision::kBreach:
-        return Outcome::kBreach;
+        return refuse(Breach::kStep);
       case StepClock::Decision::kIgnore:
         if (is_in_slot(entry)) from.hold_slot({});
         return Outcome::kTaken;
@@ -47,7 +47,7 @@ Intake::Outcome Intake::take_end(const WorkerConnection& from, const Entry& entr
     case StepClock::Decision::kWait:
       return Outcome::kWaits;
     case StepClock::Decision::kBreach:
-      return Outcome::kBreach;
+      return refuse(Breach::kEnd);
     default:
       return Outcome::kTaken;
   }
@@ -55,7 +55,7 @@ Intake::Outcome Intake::take_end(const WorkerConnection& from, const Entry& entr
 
 Intake::Outcome Intake::take_payload(WorkerConnection& from, const Entry& entry) {
   auto* part = parts_.find(entry.part);
-  if (part == nullptr) return Outcome::kBreach;
+  if (part == nullptr) return refuse(Breach::kPart);
   switch (entry.operation) {
     case Operation::kRows:
       return take_rows(from, *part, entry);
@@ -63,14 +63,15 @@ Intake::Outcome Intake::take_payload(WorkerConnection& from, const Entry& entry)
     case Operation::kAssign:
       return take_blocks(from, *part, entry);
     default:
-      return Outcome::kBreach;
+      return refuse(Breach::kOperation);
   }
 }
 
 Intake::Outcome Intake::take_blocks(WorkerConnection& from, Part& part, const Entry& entry) {
   const auto& layout = part.layout();
   const auto* data = from.payload(entry, job_);
-  if (data == nullptr || !fits(layout, entry)) return Outcome::kBreach;
+  if (data == nullptr) return refuse(Breach::kPayload);
+  if (!fits(layout, entry)) return refuse(Breach::kBlocks);
   const bool assigns = entry.operation == Operation::kAssign;
   if (assigns && part.copied_after() >= entry.step) {
     if (is_in_slot(entry)) from.hold_slot({});
@@ -85,7 +86,7 @@ Intake::Outcome Intake::take_blocks(WorkerConnection& from, Part& part, const En
     else if (!pending)
       part.apply(block, {&source, 1}, 1);
     else if (part.contributions().has(block, from.rank()))
-      return Outcome::kBreach;
+      return refuse(Breach::kTwice);
     else
       part.contributions().add(block, source);
   }
@@ -108,16 +109,17 @@ void Intake::answer_push(WorkerConnection& from, Part& part, const Entry& entry,
 Intake::Outcome Intake::take_rows(WorkerConnection& from, Part& part, const Entry& entry) {
   const auto row_bytes = part.row_bytes();
   const auto* data = from.payload(entry, job_);
-  if (data == nullptr || !is_in_slot(entry) || entry.count > job_.block_bytes ||
+  if (data == nullptr || !is_in_slot(entry)) return refuse(Breach::kPayload);
+  if (entry.count > job_.block_bytes ||
       entry.bytes != entry.count * (sizeof(std::uint64_t) + row_bytes))
-    return Outcome::kBreach;
+    return refuse(Breach::kRows);
   if (clock_.is_synchronous() && clock_.waits_for_lower(from.rank())) return Outcome::kWaits;
   // Read once: the worker could still write them.
   keys_.resize(entry.count);
   std::memcpy(keys_.data(), data, entry.count * sizeof(std::uint64_t));
   const auto rows = part.layout().bytes / row_bytes;
   if (std::any_of(keys_.begin(), keys_.end(), [&](auto key) { return key >= rows; }))
-    return Outcome::kBreach;
+    return refuse(Breach::kRows);
   const RowSource source{keys_, data + entry.count * sizeof(std::uint64_t)};
   if (clock_.is_synchronous())
     part.contributions().fold_rows(source, from.rank());

@@ -29,8 +29,14 @@ class Intake {
       : job_(job), clock_(clock), parts_(parts), stats_(stats) {}
   // kWaits: nothing has changed; the entry is to be taken later.
   Outcome take(WorkerConnection& from, const Entry& entry);
+  // Of the last entry for which take() has said kBreach.
+  Breach breach() const { return breach_; }
 
  private:
+  Outcome refuse(Breach breach) {
+    breach_ = breach;
+    return Outcome::kBreach;
+  }
   Outcome take_end(const WorkerConnection& from, const Entry& entry);
   Outcome take_payload(WorkerConnection& from, const Entry& entry);
   Outcome take_blocks(WorkerConnection& from, Part& part, const Entry& entry);
@@ -43,6 +49,7 @@ class Intake {
   const PartList& parts_;
   ShardStats& stats_;
   std::vector<std::uint64_t> keys_;
+  Breach breach_{};
 };
 
 }  // namespace ferry::ps

@@ -186,15 +186,15 @@ void Server::Core::caught_up(Status copied) {
 }
 
 Result<Bytes> Server::Core::stop(bootstrap::Decoder& in) {
-  const bool failed = in.u8() != 0;
+  const auto notice = get_stop(in);
   FERRY_TRY(in.finish("the end of the job"));
   scheduler_->end();
-  if (!failed) {
+  if (!notice.failed) {
     end_.set({});
     return Bytes();
   }
-  shards_->run_all([](ShardCore& shard) { shard.abort(); });
-  end_.set(fail(Code::kAborted, "too many workers have died; the job has ended"));
+  shards_->run_all([&](ShardCore& shard) { shard.abort(notice.cause); });
+  end_.set(fail(Code::kAborted, "{}", notice.text));
   return Bytes();
 }
 

@@ -33,14 +33,17 @@ bool ShardCore::serve(WorkerConnection& worker) {
   Entry entry;
   for (int count = 0; count < kBurst && worker.read_next(entry); ++count) {
     worker.resume();
-    const auto outcome =
-        worker.is_next(entry) ? intake_.take(worker, entry) : Intake::Outcome::kBreach;
+    if (!worker.is_next(entry)) {
+      refuse(worker, entry, Breach::kNumber);
+      break;
+    }
+    const auto outcome = intake_.take(worker, entry);
     if (outcome == Intake::Outcome::kWaits) {
       worker.wait_for_others();
       break;
     }
     if (outcome == Intake::Outcome::kBreach) {
-      refuse(worker, entry);
+      refuse(worker, entry, intake_.breach());
       break;
     }
     worker.count_taken();
@@ -50,12 +53,12 @@ bool ShardCore::serve(WorkerConnection& worker) {
   return any;
 }
 
-void ShardCore::refuse(WorkerConnection& worker, const Entry& entry) {
-  logger().error("worker {} asked for what cannot be (operation {}, part {}); not heard any more",
-                 worker.rank(), static_cast<std::uint32_t>(entry.operation), entry.part);
+void ShardCore::refuse(WorkerConnection& worker, const Entry& entry, Breach breach) {
+  logger().error("worker {} {} (operation {}, part {}); it is not heard any more", worker.rank(),
+                 text_of(breach), static_cast<std::uint32_t>(entry.operation), entry.part);
   ++stats_.breaches;
   worker.freeze();
-  worker.abort();
+  worker.abort({AbortCause::Kind::kBreach, static_cast<std::uint32_t>(breach)});
 }
 
 Result<ShardPlace> ShardCore::attach(std::uint32_t rank, std::shared_ptr<fabric::Channel> channel,
@@ -193,8 +196,8 @@ void ShardCore::apply_view(std::uint64_t view) {
   workers_.for_each_unfrozen([&](WorkerConnection& worker) { worker.report_view(view_); });
 }
 
-void ShardCore::abort() {
-  workers_.for_each_unfrozen([](WorkerConnection& worker) { worker.abort(); });
+void ShardCore::abort(const AbortCause& cause) {
+  workers_.for_each_unfrozen([&](WorkerConnection& worker) { worker.abort(cause); });
 }
 
 void ShardCore::copy_after(std::uint64_t step) {

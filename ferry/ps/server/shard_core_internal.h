@@ -60,7 +60,7 @@ class ShardCore {
   // Some server is out, or has come: workers are told before anything that follows from it.
   void apply_view(std::uint64_t view);
   // The job has failed.
-  void abort();
+  void abort(const AbortCause& cause);
   // Whether workers have pushed something that is not applied yet.
   bool is_step_begun() const;
   const ShardStats& stats() const { return stats_; }
@@ -74,7 +74,7 @@ class ShardCore {
   };
 
   bool serve(WorkerConnection& worker);
-  void refuse(WorkerConnection& worker, const Entry& entry);
+  void refuse(WorkerConnection& worker, const Entry& entry, Breach breach);
   // Does what may have become possible, and tells workers.
   void advance();
   // Folds held payloads, so that the worker still has half of its slots.

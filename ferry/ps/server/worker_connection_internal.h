@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ferry/fabric/device.h"
+#include "ferry/ps/wire/abort_cause_internal.h"
 #include "ferry/ps/wire/layout_internal.h"
 #include "ferry/ps/wire/messages_internal.h"
 
@@ -46,8 +47,8 @@ class WorkerConnection {
   void drop_channel() { channel_.reset(); }
   bool is_frozen() const { return state_ == State::kFrozen; }
   void freeze() { state_ = State::kFrozen; }
-  // The worker has broken the protocol, or the job has failed: it is told so.
-  void abort() { write_word(offsetof(Words, redo), Words::kAborted); }
+  // The worker has broken the protocol, or the job has failed: it is told which.
+  void abort(const AbortCause& cause) { write_word(offsetof(Words, redo), cause.to_word()); }
 
   // The next entry, copied once, since the worker could still write it. False: none has come.
   bool read_next(Entry& entry) const;

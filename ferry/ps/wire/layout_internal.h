@@ -39,10 +39,10 @@ struct Words {
   std::uint64_t landed = 0;  // entries that were taken
   std::uint64_t slots = 0;   // payloads in slots that are not needed any more
   std::uint64_t clock = 0;
-  std::uint64_t redo = 0;  // how often the open step was begun anew
+  // The newest attempt of the job, which may be that of a step after the open one; from
+  // AbortCause::kFirstWord on: the job is over for this worker, and why.
+  std::uint64_t redo = 0;
   std::uint64_t view = 0;  // JobView::number
-
-  static constexpr std::uint64_t kAborted = ~std::uint64_t{0} >> 1;  // in `redo`: the job is over
 };
 inline constexpr std::size_t kWordsBytes = kLine;
 static_assert(sizeof(Words) <= kWordsBytes);

@@ -28,9 +28,9 @@ enum class Ask : std::uint32_t {
   kMembers = 6,      // -> ranks
   kLeave = 7,        // -> nothing
   kServerReady = 8,  // -> nothing
-  kNames = 11,       // -> names of tensors that are there
-  kSnapshot = 10,    // folder -> path of the snapshot
   kThere = 9,        // id (4): its first values are there -> nothing
+  kSnapshot = 10,    // folder -> path of the snapshot
+  kNames = 11,       // -> names of tensors that are there
   kView = 12,        // -> JobView
   // attached to all servers; host, id of the data device as text, its endpoint if it merges, else
   // empty -> the last step that it is not part of (8), attempt (4)
@@ -49,21 +49,19 @@ enum class Ask : std::uint32_t {
   kOpen = 35,    // rank (4), id (4) -> PartPlace for each part
   kGrant = 36,   // rank (4), grant of memory -> whether it is used in place (1)
   kFreeze = 37,  // rank (4) -> last step that was ended (8), open step where it was added up (8)
-  // rank (4), last step that counts (8), new attempt (4; 0: none), the step that is begun anew
-  // under
-  // it (8) -> nothing
+  // rank (4), last step that counts (8), new attempt (4; 0: none), the step that restarts with it
+  // (8) -> nothing
   kDepart = 38,
-  kStop = 39,       // whether the job has failed (1) -> nothing
+  kStop = 39,       // StopNotice -> nothing
+  kLanding = 40,    // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kSave = 41,       // path, number of the file (4) -> clock (8)
   kRestore = 42,    // path, how many files it has (4), TensorInfo -> nothing
-  kLanding = 40,    // rank (4), id (4), grant of memory for the whole tensor -> nothing
   kApplyView = 43,  // JobView -> nothing
   // rank (4; all ones: nobody): no step is applied until kAdmit -> the largest clock, or the last
   // step that counts of whoever had the rank (8)
   kHold = 44,
   // rank (4; all ones: nobody), the last step it is not part of (8), new attempt at the next one
-  // (4;
-  // 0: none) -> nothing
+  // (4; 0: none) -> nothing
   kAdmit = 45,
   // shard of the job (4), tensor (4), section (4), offset (8) -> bytes, a piece of them; tensor 0:
   // what there is. kNotFound: not yet

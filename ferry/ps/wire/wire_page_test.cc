@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ferry/ps/server/image_internal.h"
+#include "ferry/ps/wire/abort_cause_internal.h"
 #include "ferry/ps/wire/layout_internal.h"
 #include "ferry/ps/wire/messages_internal.h"
 
@@ -154,6 +155,12 @@ Seat example_seat() {
   return seat;
 }
 
+StopNotice example_stop() {
+  return {.failed = true,
+          .cause = {AbortCause::Kind::kBothCopiesLost, 1, 2},
+          .text = "two servers are gone"};
+}
+
 std::string example_question() {
   Bytes bytes;
   bootstrap::Encoder(bytes).u64(1).u32(static_cast<std::uint32_t>(Ask::kFreeze)).u32(2);
@@ -171,7 +178,9 @@ std::map<std::string, std::string> examples_of_code() {
           {"PartPlace", put_hex(PartPlace{1, 2, example_region(3), example_region(4), 5})},
           {"Image", put_hex(example_image())},
           {"Entry", line_hex(example_entry())},
+          {"Stop", put_hex(example_stop())},
           {"Words", line_hex(Words{1, 2, 3, 4, 5})},
+          {"AbortedWords", line_hex(Words{1, 2, 3, example_stop().cause.to_word(), 5})},
           {"Head", line_hex(example_head())},
           {"Seat", line_hex(example_seat())}};
 }
@@ -215,6 +224,7 @@ TEST(WirePageTest, TheDocumentedBytesAreRead) {
   reads("View", [&](bootstrap::Decoder& in) { return get_view(in, job); });
   auto two = job;
   two.workers = 2;
+  reads("Stop", [](bootstrap::Decoder& in) -> Result<StopNotice> { return get_stop(in); });
   reads("Image", [&](bootstrap::Decoder& in) { return get_shard_image(in, two); });
 }
 
@@ -243,12 +253,12 @@ TEST(WirePageTest, QuestionsHaveTheDocumentedNumbers) {
                                             {"Open", Ask::kOpen},
                                             {"Grant", Ask::kGrant},
                                             {"Freeze", Ask::kFreeze},
-                                            {"Settle", Ask::kDepart},
+                                            {"Depart", Ask::kDepart},
                                             {"Stop", Ask::kStop},
                                             {"Landing", Ask::kLanding},
                                             {"Save", Ask::kSave},
                                             {"Restore", Ask::kRestore},
-                                            {"Moved", Ask::kApplyView},
+                                            {"ApplyView", Ask::kApplyView},
                                             {"Hold", Ask::kHold},
                                             {"Admit", Ask::kAdmit},
                                             {"Image", Ask::kImage},

@@ -61,6 +61,7 @@ Status Membership::prepare_links(std::uint32_t server) {
 Status Membership::attach(std::uint32_t server, const ServerPlace& place, Deadline deadline) {
   auto& at = servers_[server];
   auto& data = *context_.data;
+  at.endpoint = place.data;
   at.channel = FERRY_TRY(data.connect(place.data, {.deadline = deadline}));
   spin_.add(data, at.channel);
   context_.stats.spin = spin_.now();
@@ -110,9 +111,8 @@ bool Membership::is_view_stale() const {
 
 Status Membership::refresh_view(Newcomers newcomers, Deadline deadline) {
   if (context_.job.replicas == 1) return {};
-  const bool well = everywhere([this](const ShardLink& link) {
-    return link.view() <= view_ && !link.is_aborted() && link.channel().alive();
-  });
+  const bool well = everywhere(
+      [this](const ShardLink& link) { return link.view() <= view_ && link.channel().alive(); });
   return well ? Status() : fetch_view(newcomers, deadline);
 }
 
@@ -207,12 +207,19 @@ void Membership::remove_server(std::uint32_t server) {
   if (at.channel && !at.channel.capabilities().maps_peer) at.channel.close();
 }
 
+// What a shard says of the end comes first: when the job has ended all servers go, and the
+// scheduler, whoever was lost.
 Status Membership::check_job() const {
+  for (const auto& link : links_) {
+    if (link.is_removed() || !link.is_aborted()) continue;
+    const auto cause = AbortCause::from_word(link.attempt());
+    return fail(Code::kAborted, "{}", cause.describe(context_.job, [this](std::uint32_t server) {
+      return server < servers() ? servers_[server].endpoint : std::string();
+    }));
+  }
   for (const auto& link : links_)
     if (context_.job.replicas == 1 && !link.channel().alive())
       return fail(Code::kUnavailable, "the server at {} is gone", link.channel().peer_endpoint());
-  if (!everywhere([](const ShardLink& link) { return !link.is_aborted(); }))
-    return fail(Code::kAborted, "too many workers have died, or a server has; the job has ended");
   return {};
 }
 

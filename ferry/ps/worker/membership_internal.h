@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ferry/mail/wait_spin.h"
@@ -80,7 +81,8 @@ class Membership {
   Status refresh_view(Newcomers newcomers, Deadline deadline);
   // Between two calls' entries: all newcomers there are were connected afterwards.
   Status sync_view(Deadline deadline);
-  // A server that is gone is named; the job has ended. With replicas the scheduler says so.
+  // kAborted: the job is over for this worker, and why. kUnavailable, with one copy: the server
+  // that is gone. Asked before the view is: a job that is over has none.
   Status check_job() const;
 
   // After a failure at a server: well if the job goes on without it, which is waited for.
@@ -94,6 +96,7 @@ class Membership {
 
  private:
   struct ServerLink {
+    std::string endpoint;  // of its data; empty: none has been there
     std::unique_ptr<RpcClient> control;
     fabric::Channel channel;
     fabric::Region words;          // Words of its shards

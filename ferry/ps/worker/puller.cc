@@ -169,8 +169,8 @@ Status Puller::when_published(TensorLink& from, std::uint32_t run, Deadline dead
     }
     if (*got) return {};
     if (deadline.expired()) return not_published(context_.rank);
-    FERRY_TRY(members_.refresh_view(Newcomers::kConnect, deadline));
     FERRY_TRY(members_.check_job());
+    FERRY_TRY(members_.refresh_view(Newcomers::kConnect, deadline));
     std::this_thread::sleep_for(kNotPublished);
   }
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ferry/fabric/channel.h"
+#include "ferry/ps/wire/abort_cause_internal.h"
 #include "ferry/ps/wire/layout_internal.h"
 #include "ferry/ps/wire/messages_internal.h"
 
@@ -44,7 +45,8 @@ class ShardLink {
   std::uint64_t clock() const { return load_word(words_, offsetof(Words, clock)); }
   std::uint64_t attempt() const { return load_word(words_, offsetof(Words, redo)); }
   std::uint64_t view() const { return load_word(words_, offsetof(Words, view)); }
-  bool is_aborted() const { return attempt() == Words::kAborted; }
+  // The job is over for this worker; attempt() is then an AbortCause.
+  bool is_aborted() const { return AbortCause::is_word(attempt()); }
 
   std::uint64_t posted() const { return posted_; }
   bool has_taken_all() const { return landed() >= posted_; }
