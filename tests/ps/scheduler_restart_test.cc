@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ferry/ps/wire/protocol_version_internal.h"
 #include "ferry/ps/wire/rpc_internal.h"
 #include "tests/ps/roles.h"
 
@@ -248,7 +249,9 @@ TEST_F(StateTest, OthersCannotTakeAPlace) {
   for (const auto what : {Ask::kBackServer, Ask::kBackWorker})
     for (const std::uint32_t who : {0U, 1U, 7U}) {
       Bytes body;
-      bootstrap::Encoder(body).u32(who).u64(12345);
+      bootstrap::Encoder out(body);
+      put_protocol_version(out);
+      out.u32(who).u64(12345);
       EXPECT_EQ(code_of(client->call(what, body, soon())), Code::kPermissionDenied) << who;
     }
   EXPECT_EQ(must(first.members(soon())), std::vector<std::uint32_t>{0});

@@ -1,4 +1,5 @@
 #include "ferry/bootstrap/dial.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 #include "ferry/ps/wire/rpc_internal.h"
 #include "tests/ps/kit.h"
 
@@ -47,9 +48,59 @@ TEST_F(OtherReleases, AreToldWhichQuestionIsNotKnown) {
   EXPECT_NE(answer.error().message().find("4711"), std::string::npos) << answer.error().message();
 }
 
+// A release that is older, one that is newer, and those that had no version yet.
+TEST_F(OtherReleases, AreRefusedByTheVersionOfTheParameterServer) {
+  struct Case {
+    std::uint32_t version;
+    const char* says;
+  };
+  for (const auto what : {Ask::kJoinServer, Ask::kJoinWorker, Ask::kBackServer, Ask::kBackWorker}) {
+    const bool server = what == Ask::kJoinServer || what == Ask::kBackServer;
+    const std::string peer = server ? "server" : "worker";
+    for (const auto& [version, says] : {Case{kProtocolVersion - 1, "update the PEER"},
+                                        Case{kProtocolVersion + 1, "update the scheduler"}}) {
+      Bytes body;
+      bootstrap::Encoder(body).u32(kProtocolMagic).u32(version).u64(0x1122334455667788);
+      const auto answer = client_->call(what, body, soon());
+      EXPECT_EQ(code_of(answer), Code::kFailedPrecondition) << version;
+      std::string advice = says;
+      if (const auto at = advice.find("PEER"); at != std::string::npos) advice.replace(at, 4, peer);
+      const auto& text = answer.error().message();
+      const auto both = "the scheduler speaks version " + std::to_string(kProtocolVersion) +
+                        " of the parameter server's protocol, the " + peer + " version " +
+                        std::to_string(version);
+      EXPECT_NE(text.find(both), std::string::npos) << text;
+      EXPECT_NE(text.find(advice), std::string::npos) << text;
+    }
+  }
+  Bytes place;
+  bootstrap::Encoder out(place);
+  put(out, ServerPlace{"a:1", "b:2", 1});
+  Bytes rank;
+  bootstrap::Encoder(rank).u32(~0U);
+  for (const auto& [what, body] : {std::pair{Ask::kJoinServer, place}, {Ask::kJoinWorker, rank}}) {
+    const auto answer = client_->call(what, body, soon());
+    EXPECT_EQ(code_of(answer), Code::kFailedPrecondition);
+    EXPECT_NE(answer.error().message().find("names none"), std::string::npos)
+        << answer.error().message();
+  }
+}
+
+// Of the answer of a scheduler that takes other versions, too.
+TEST(Versions, AnAnswerOfAnotherVersionIsRefused) {
+  Bytes bytes;
+  bootstrap::Encoder(bytes).u32(kProtocolMagic).u32(kProtocolVersion + 1).u32(0);
+  bootstrap::Decoder in(bytes);
+  const auto welcome = get_welcome(in);
+  EXPECT_EQ(code_of(welcome), Code::kFailedPrecondition);
+  EXPECT_NE(welcome.error().message().find("update the worker"), std::string::npos)
+      << welcome.error().message();
+}
+
 TEST_F(OtherReleases, AreToldThatAMessageHasAnotherForm) {
   Bytes place;
   bootstrap::Encoder out(place);
+  put_protocol_version(out);
   put(out, ServerPlace{"a:1", "b:2", 1});
   auto longer = place;
   longer.push_back(std::byte{1});  // a field that a later release may add

@@ -4,6 +4,7 @@
 
 #include "ferry/ps/scheduler/job_image_internal.h"
 #include "ferry/ps/scheduler/simulation_internal.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 
 namespace ferry::ps {
 namespace {
@@ -126,14 +127,15 @@ TEST(DecodeRequest, ReadsEveryQuestionAndRefusesWhatIsNone) {
     Ask what;
     std::function<void(bootstrap::Encoder&)> write;
     std::size_t kind;
+    bool has_version = false;  // before what `write` writes
   };
   const auto nothing = [](bootstrap::Encoder& /*out*/) {};
   const auto text = [](bootstrap::Encoder& out) { out.string("x"); };
   const auto pair = [](bootstrap::Encoder& out) { out.u32(1).u64(2); };
   const Case cases[] = {
-      {Ask::kJoinServer, [](auto& out) { put(out, simulation::place_of(1)); }, 0},
+      {Ask::kJoinServer, [](auto& out) { put(out, simulation::place_of(1)); }, 0, true},
       {Ask::kServerReady, nothing, 1},
-      {Ask::kJoinWorker, [](auto& out) { out.u32(1); }, 2},
+      {Ask::kJoinWorker, [](auto& out) { out.u32(1); }, 2, true},
       {Ask::kEnter, [](auto& out) { out.string("h").string("d").string(""); }, 3},
       {Ask::kNeighbours, nothing, 10},
       {Ask::kCaughtUp, [](auto& out) { out.u8(1); }, 4},
@@ -153,12 +155,13 @@ TEST(DecodeRequest, ReadsEveryQuestionAndRefusesWhatIsNone) {
       {Ask::kView, nothing, 10},
       {Ask::kMembers, nothing, 10},
       {Ask::kLeave, nothing, 11},
-      {Ask::kBackServer, pair, 12},
-      {Ask::kBackWorker, pair, 13},
+      {Ask::kBackServer, pair, 12, true},
+      {Ask::kBackWorker, pair, 13, true},
   };
   for (const auto& each : cases) {
     Bytes body;
     bootstrap::Encoder out(body);
+    if (each.has_version) put_protocol_version(out);
     each.write(out);
     bootstrap::Decoder in(body);
     const auto request = decode_request(each.what, in, 5);

@@ -4,6 +4,7 @@
 
 #include "ferry/ps/scheduler/job_state_internal.h"
 #include "ferry/ps/scheduler/simulation_internal.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 
 namespace ferry::ps {
 namespace {
@@ -92,6 +93,7 @@ TEST(JobStateServers, ASpareTakesThePlaceOfAServerThatIsGone) {
   ASSERT_TRUE(cluster.is_placed());
   const auto answer = **cluster.answer_to(cluster.question);
   bootstrap::Decoder in(answer);
+  EXPECT_TRUE(check_protocol_version(in, "server", "scheduler"));
   EXPECT_EQ(in.u32(), 1U);  // the place
   EXPECT_EQ(in.u32(), 2U);  // its first shard
   EXPECT_EQ(in.u8(), 1U);

@@ -1,4 +1,5 @@
 #include "ferry/ps/scheduler/job_event_internal.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 
 namespace ferry::ps {
 namespace {
@@ -32,12 +33,14 @@ Result<Request> checked(Request request, const bootstrap::Decoder& in, std::stri
 Result<Request> decode_request(Ask what, bootstrap::Decoder& in, std::uint64_t token) {
   switch (what) {
     case Ask::kJoinServer: {
+      FERRY_TRY(check_protocol_version(in, "scheduler", "server"));
       auto place = FERRY_TRY(get_server(in));
       return checked(JoinServer{std::move(place), token}, in, "a server that joins");
     }
     case Ask::kServerReady:
       return ServerReady{};
     case Ask::kJoinWorker:
+      FERRY_TRY(check_protocol_version(in, "scheduler", "worker"));
       return checked(JoinWorker{in.u32(), token}, in, "a worker that joins");
     case Ask::kEnter:
       return decode_enter(in);
@@ -70,11 +73,13 @@ Result<Request> decode_request(Ask what, bootstrap::Decoder& in, std::uint64_t t
     case Ask::kLeave:
       return Leave{};
     case Ask::kBackServer: {
+      FERRY_TRY(check_protocol_version(in, "scheduler", "server"));
       const auto index = in.u32();
       const auto shown = in.u64();
       return checked(ServerBack{index, shown}, in, "a server that comes back");
     }
     case Ask::kBackWorker: {
+      FERRY_TRY(check_protocol_version(in, "scheduler", "worker"));
       const auto rank = in.u32();
       const auto shown = in.u64();
       return checked(WorkerBack{rank, shown}, in, "a worker that comes back");

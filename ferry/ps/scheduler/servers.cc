@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "ferry/ps/scheduler/servers_internal.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 
 namespace ferry::ps {
 
@@ -47,6 +48,7 @@ Bytes Servers::place_answer(std::uint32_t index) const {
   for (std::uint32_t other = 0; other < index; ++other) first += servers_[other].place.shards;
   Bytes answer;
   bootstrap::Encoder out(answer);
+  put_protocol_version(out);
   out.u32(index).u32(first).u8(candidate_ == index ? 1 : 0);
   put(out, job_);
   out.u64(servers_[index].token);

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "ferry/ps/server/server_core_internal.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 
 namespace ferry::ps {
 namespace {
@@ -42,9 +43,11 @@ Status Server::Core::join(Deadline deadline) {
   scheduler_ = FERRY_TRY(SchedulerLink::connect(*asking_, options_.scheduler, deadline));
   Bytes body;
   bootstrap::Encoder out(body);
+  put_protocol_version(out);
   put(out, ServerPlace{control_->endpoint(), data_->endpoint(), options_.shards});
   const auto answer = FERRY_TRY(scheduler_->join(Ask::kJoinServer, body, deadline));
   bootstrap::Decoder in(answer);
+  FERRY_TRY(check_protocol_version(in, "server", "scheduler"));
   ServerRole role;
   role.shards = options_.shards;
   role.index = in.u32();
@@ -54,7 +57,9 @@ Status Server::Core::join(Deadline deadline) {
   const auto token = in.u64();
   FERRY_TRY(in.finish("the scheduler's answer"));
   Bytes who;
-  bootstrap::Encoder(who).u32(role.index).u64(token);
+  bootstrap::Encoder back(who);
+  put_protocol_version(back);
+  back.u32(role.index).u64(token);
   scheduler_->stay(Ask::kBackServer, who, role.job, options_.device);
   shards_ = FERRY_TRY(ShardSet::open(*data_, role, newcomer));
   tensors_.emplace(*data_, *shards_, options_.functions);

@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "ferry/ps/wire/messages_internal.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 
 namespace ferry::ps {
 namespace {
@@ -120,6 +121,7 @@ Result<ServerPlace> get_server(bootstrap::Decoder& in) {
 }
 
 void put(bootstrap::Encoder& out, const Welcome& welcome) {
+  put_protocol_version(out);
   out.u32(welcome.rank);
   put(out, welcome.job);
   out.u32(static_cast<std::uint32_t>(welcome.servers.size()));
@@ -129,6 +131,7 @@ void put(bootstrap::Encoder& out, const Welcome& welcome) {
 
 Result<Welcome> get_welcome(bootstrap::Decoder& in) {
   Welcome welcome;
+  FERRY_TRY(check_protocol_version(in, "worker", "scheduler"));
   welcome.rank = in.u32();
   welcome.job = FERRY_TRY(get_job(in));
   const auto servers = in.u32();

@@ -19,9 +19,11 @@ using Bytes = std::vector<std::byte>;
 
 enum class Ask : std::uint32_t {
   // of the scheduler
-  // ServerPlace -> index (4), first shard (4), in another's place (1), JobOptions, token (8)
+  // protocol version (8), ServerPlace -> protocol version (8), index (4), first shard (4), in
+  // another's place (1), JobOptions, token (8)
   kJoinServer = 1,
-  kJoinWorker = 2,  // wanted rank (4; all ones: any) -> Welcome, once all servers are ready
+  // protocol version (8), wanted rank (4; all ones: any) -> Welcome, once all servers are ready
+  kJoinWorker = 2,
   kInit = 3,  // name, spec, update -> created (1), view (8), TensorInfo; unless created, once there
   kFind = 4,  // name -> created (1): 0, view (8), TensorInfo; once it is there
   kBarrier = 5,      // how many of its barriers this is (8) -> nothing, once every worker has asked
@@ -37,8 +39,8 @@ enum class Ask : std::uint32_t {
   kEnter = 13,
   kCaughtUp = 14,  // whether the newcomer has its copies (1) -> nothing
   // To a scheduler that was started again, from those who knew the one before.
-  kBackServer = 15,  // index (4), token (8) -> nothing
-  kBackWorker = 16,  // rank (4), token (8) -> nothing
+  kBackServer = 15,  // protocol version (8), index (4), token (8) -> nothing
+  kBackWorker = 16,  // protocol version (8), rank (4), token (8) -> nothing
   // -> the job's attempt (4); then rank (4), data device and its endpoint of each worker of the
   // asking one's host that merges, itself too, by rank
   kNeighbours = 17,

@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "ferry/base/log.h"
+#include "ferry/ps/wire/protocol_version_internal.h"
 #include "ferry/ps/worker/core_internal.h"
 #include "ferry/ps/worker/rows_internal.h"
 
@@ -59,7 +60,9 @@ Status WorkerCore::join(Deadline deadline) {
   context_.scheduler =
       FERRY_TRY(SchedulerLink::connect(*context_.control, context_.options.scheduler, deadline));
   Bytes wish;
-  bootstrap::Encoder(wish).u32(context_.options.rank.value_or(~0U));
+  bootstrap::Encoder out(wish);
+  put_protocol_version(out);
+  out.u32(context_.options.rank.value_or(~0U));
   const auto answer = FERRY_TRY(context_.scheduler->join(Ask::kJoinWorker, wish, deadline));
   bootstrap::Decoder in(answer);
   const auto welcome = FERRY_TRY(get_welcome(in));
@@ -68,7 +71,9 @@ Status WorkerCore::join(Deadline deadline) {
   context_.job = welcome.job;
   FERRY_TRY(open_for_neighbours());
   Bytes who;
-  bootstrap::Encoder(who).u32(context_.rank).u64(welcome.token);
+  bootstrap::Encoder back(who);
+  put_protocol_version(back);
+  back.u32(context_.rank).u64(welcome.token);
   context_.scheduler->stay(Ask::kBackWorker, who, context_.job, context_.options.device);
   FERRY_TRY(members_.join(welcome.servers, deadline));
   FERRY_TRY(pusher_.merger().open());
