@@ -6,9 +6,9 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "bench/models/facts.h"
+#include "bench/models/json.h"
 #include "bench/models/measure.h"
 #include "bench/models/scaling.h"
 #include "bench/models/targets.h"
@@ -27,8 +27,6 @@
 
 namespace ferry::bench {
 namespace {
-
-using nlohmann::json;
 
 constexpr auto kUsualModels = "fcn-5,alexnet,vgg-16,inception-v3,lstm,gru,resnet-50,lenet";
 constexpr auto kQuickModels = "fcn-5,lstm";
@@ -139,56 +137,6 @@ void print_registration_notes(const std::vector<ModelFigures>& figures, std::FIL
   for (const auto& note : cli::registration_notes(all)) fmt::print(out, "{}\n", note);
 }
 
-json path_json(const PathFigures& path) {
-  return {{"transport", path.path.name},
-          {"step_seconds", path.step_seconds},
-          {"steps", path.steps},
-          {"sent", cli::sent_json(path.one_step)},
-          {"registration", cli::registration_json(path.sent)},
-          {"failed", path.failed}};
-}
-
-json model_json(const ModelFigures& model) {
-  auto paths = json::array();
-  for (const auto& path : model.paths) paths.push_back(path_json(path));
-  return {{"model", model.model},
-          {"variables", model.variables},
-          {"variable_bytes", model.variable_bytes},
-          {"paper_variables", model.facts.paper_variables},
-          {"paper_mib", model.facts.paper_mib},
-          {"emulated_seconds", model.computation},
-          {"estimated", model.estimated},
-          {"plan_seconds", model.plan_seconds},
-          {"memory_bound_seconds", model.memory_bound},
-          {"paths", paths}};
-}
-
-json verdict_json(const ModelVerdict& verdict) {
-  return {{"target", verdict.target->id},
-          {"model", verdict.model},
-          {"ratio", verdict.ratio.median},
-          {"bound", verdict.target->bound},
-          {"of_computation", verdict.of_computation.median},
-          {"outcome", outcome_name(verdict.outcome)}};
-}
-
-std::string json_of(const std::vector<ModelFigures>& figures,
-                    const std::vector<ModelVerdict>& verdicts,
-                    const std::vector<RuntimeFact>& facts, const ModelsFlags& flags) {
-  json all = {{"tool", "ferry bench models"}, {"setup", cli::setup_lines(cli::read_setup())},
-              {"workers", flags.workers},     {"ps", flags.servers},
-              {"batch", flags.batch},         {"compute", flags.compute}};
-  for (const auto& model : figures) all["models"].push_back(model_json(model));
-  for (const auto& verdict : verdicts) all["verdicts"].push_back(verdict_json(verdict));
-  for (const auto& fact : facts)
-    all["runtime"].push_back({{"id", fact.id},
-                              {"median", fact.measured.median},
-                              {"unit", fact.unit},
-                              {"bound", fact.bound},
-                              {"outcome", outcome_name(fact.outcome)}});
-  return all.dump(2) + "\n";
-}
-
 void print_model_verdicts(const std::vector<ModelVerdict>& verdicts, std::FILE* out) {
   std::vector<std::vector<std::string>> rows;
   rows.reserve(verdicts.size());
@@ -220,22 +168,21 @@ void print_runtime_facts(const std::vector<RuntimeFact>& facts, std::FILE* out) 
 }
 
 // Names what was missed and what failed; the exit status.
-int conclude(const std::vector<ModelFigures>& figures, const std::vector<ModelVerdict>& verdicts,
-             const std::vector<RuntimeFact>& facts, bool check) {
+int conclude(const ModelResults& results, bool check) {
   int missed = 0;
-  for (const auto& verdict : verdicts) {
+  for (const auto& verdict : results.verdicts) {
     if (verdict.outcome != Outcome::kMissed || !check) continue;
     ++missed;
     fmt::print(stderr, "MISSED {} with {}: {}; {} against {}\n", verdict.target->id, verdict.model,
                verdict.target->sentence, ratio_text(verdict.ratio), verdict.target->against);
   }
-  for (const auto& fact : facts) {
+  for (const auto& fact : results.facts) {
     if (fact.outcome != Outcome::kMissed || !check) continue;
     ++missed;
     fmt::print(stderr, "MISSED {}: {}; {:.3g} {}\n", fact.id, fact.sentence, fact.measured.median,
                fact.unit);
   }
-  for (const auto& model : figures)
+  for (const auto& model : results.figures)
     for (const auto& path : model.paths) {
       if (path.failed.empty() || cli::InterruptGuard::interrupted()) continue;
       ++missed;
@@ -266,20 +213,8 @@ void print_scaling(const std::vector<ScalePoint>& points, std::FILE* out) {
                                rows));
 }
 
-json scaling_json(const std::vector<ScalePoint>& points) {
-  auto all = json::array();
-  for (const auto& point : points)
-    all.push_back({{"model", point.model},
-                   {"transport", point.path},
-                   {"workers", point.workers},
-                   {"step_seconds", point.step_seconds.median},
-                   {"of_linear", point.of_linear.median},
-                   {"failed", point.failed},
-                   {"outcome", outcome_name(point.outcome)}});
-  return all;
-}
-
-Result<int> run_scaling(const ModelsFlags& flags, const ModelsPlan& plan, std::FILE* out) {
+Result<int> run_scaling(const ModelsFlags& flags, const ModelsPlan& plan, const cli::Setup& setup,
+                        std::FILE* out) {
   fmt::print(out,
              "as many servers as workers, batch {}, computation: {}, memory copies at {:.1f} GB/s; "
              "linear is so many times one worker alone\n",
@@ -288,11 +223,7 @@ Result<int> run_scaling(const ModelsFlags& flags, const ModelsPlan& plan, std::F
   const auto points = measure_scaling(plan, flags.scaling, print_progress);
   print_scaling(points, out);
   if (!flags.json.empty())
-    FERRY_TRY(cli::write_report(flags.json, json{{"tool", "ferry bench models --scaling"},
-                                                 {"setup", cli::setup_lines(cli::read_setup())},
-                                                 {"points", scaling_json(points)}}
-                                                    .dump(2) +
-                                                "\n"));
+    FERRY_TRY(cli::write_report(flags.json, scaling_json(plan, points, setup)));
   int missed = 0;
   for (const auto& point : points)
     if (!point.failed.empty() || (flags.check && point.outcome == Outcome::kMissed)) {
@@ -309,22 +240,24 @@ Result<int> run_models(const ModelsFlags& flags) {
   if (!flags.json.empty()) FERRY_TRY(cli::check_writable(flags.json));
   const auto plan = FERRY_TRY(models_plan(flags));
   auto* out = flags.json == "-" ? stderr : stdout;
-  for (const auto& line : cli::setup_lines(cli::read_setup())) fmt::print(out, "{}\n", line);
-  if (!flags.scaling.empty()) return run_scaling(flags, plan, out);
+  const auto setup = cli::read_setup();
+  for (const auto& line : cli::setup_lines(setup)) fmt::print(out, "{}\n", line);
+  if (!flags.scaling.empty()) return run_scaling(flags, plan, setup, out);
   fmt::print(out, "{}, batch {}, memory copies at {:.1f} GB/s\n", cli::tasks_text(plan.job),
              flags.batch, plan.memory_speed / 1e9);
   cli::InterruptGuard guard;
-  const auto facts = FERRY_TRY(runtime_facts(plan.repeat));
-  const auto figures = measure_models(plan, print_progress);
+  ModelResults results;
+  results.facts = FERRY_TRY(runtime_facts(plan.repeat));
+  results.figures = measure_models(plan, print_progress);
   if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K");
-  for (const auto& model : figures) print_model(model, out);
-  print_registration_notes(figures, out);
-  const auto verdicts = judge_models(figures);
-  print_model_verdicts(verdicts, out);
-  print_runtime_facts(facts, out);
+  for (const auto& model : results.figures) print_model(model, out);
+  print_registration_notes(results.figures, out);
+  results.verdicts = judge_models(results.figures);
+  print_model_verdicts(results.verdicts, out);
+  print_runtime_facts(results.facts, out);
   if (!flags.json.empty())
-    FERRY_TRY(cli::write_report(flags.json, json_of(figures, verdicts, facts, flags)));
-  const auto code = conclude(figures, verdicts, facts, flags.check);
+    FERRY_TRY(cli::write_report(flags.json, models_json(plan, results, setup)));
+  const auto code = conclude(results, flags.check);
   return cli::InterruptGuard::interrupted() ? cli::InterruptGuard::exit_code() : code;
 }
 

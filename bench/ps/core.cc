@@ -13,9 +13,9 @@
 
 #include "bench/ps/crew.h"
 #include "bench/ps/ps.h"
+#include "ferry/base/clock.h"
 #include "ferry/cli/common/child.h"
 #include "ferry/cli/common/interrupt_guard.h"
-#include "ferry/cli/common/stats.h"
 #include "ferry/fabric/device.h"
 #include "ferry/math/sum.h"
 #include "ferry/ps/exchange.h"
@@ -353,14 +353,6 @@ std::vector<PsFigure> all_figures() {
 }
 
 }  // namespace
-
-cli::Estimate PsFigure::ratio() const { return cli::ratio_of_pairs(ours, other); }
-
-Outcome PsFigure::outcome() const {
-  if (at_most) return outcome_of(ratio(), bound);
-  // The other way round, so that smaller is better.
-  return outcome_of(cli::ratio_of_pairs(other, ours), 1 / bound);
-}
 
 Result<std::vector<PsFigure>> measure_ps(const PsPlan& plan) {
   auto figures = all_figures();

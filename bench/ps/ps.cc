@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bench/ps/json.h"
 #include "bench/report/html.h"
 #include "bench/report/table.h"
 #include "ferry/cli/common/command_line.h"
@@ -42,27 +42,15 @@ struct BenchPsFlags {
   std::string html;
 };
 
-struct PsResults {
-  std::vector<PsFigure> figures;
-  std::vector<PsSpeed> speeds;
-  std::vector<PsTraining> trainings;
-};
-
-std::string verdict_of(const PsFigure& figure) {
-  return figure.skipped.empty() ? outcome_name(figure.outcome()) : "not measured";
-}
-
 std::string figures_table(const std::vector<PsFigure>& figures) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& figure : figures) {
     const bool judged = figure.skipped.empty();
-    const bool compared = std::any_of(figure.other.begin(), figure.other.end(),
-                                      [](double other) { return other != 1; });
     rows.push_back(
         {figure.sentence, fmt::format("{:.4g} {}", cli::median(figure.ours), figure.unit),
-         judged && compared ? fmt::format("{:.4g}", cli::median(figure.other)) : "-",
+         judged && figure.is_compared() ? fmt::format("{:.4g}", cli::median(figure.other)) : "-",
          judged ? ratio_text(figure.ratio()) : "-",
-         fmt::format("{} {:.4g}", figure.at_most ? "<=" : ">=", figure.bound), verdict_of(figure)});
+         fmt::format("{} {:.4g}", figure.at_most ? "<=" : ">=", figure.bound), figure.verdict()});
   }
   return cli::render_table({"what", "ours", "other", "ratio (95 %)", "target", "verdict"}, rows);
 }
@@ -138,50 +126,14 @@ std::string trainings_plot(const std::vector<PsTraining>& trainings) {
       [](double ratio) { return fmt::format("{:.2f}", ratio); });
 }
 
-std::string ps_page(const PsResults& results) {
+std::string ps_page(const PsResults& results, const cli::Setup& setup) {
   return html_page(
-      "ferry bench ps", cli::read_setup(),
+      "ferry bench ps", setup,
       html_section("Figures", html_block(figures_table(results.figures))) +
           html_section("Speed",
                        speeds_plots(results.speeds) + html_block(speeds_table(results.speeds))) +
           html_section("Training", trainings_plot(results.trainings) +
                                        html_block(trainings_table(results.trainings))));
-}
-
-std::string results_json(const PsResults& results) {
-  auto speeds = nlohmann::json::array();
-  for (const auto& speed : results.speeds)
-    speeds.push_back({{"steps", speed.way},
-                      {"block_bytes", speed.block},
-                      {"workers", speed.workers},
-                      {"gb_per_second", speed.gb_per_second}});
-  auto trainings = nlohmann::json::array();
-  for (const auto& one : results.trainings)
-    trainings.push_back({{"training", one.way},
-                         {"workers", one.workers},
-                         {"images_per_second", one.images_per_second},
-                         {"step_seconds", one.step_seconds},
-                         {"communicating", one.communicating},
-                         {"of_alone", one.of_alone},
-                         {"loss", one.loss},
-                         {"accuracy", one.accuracy}});
-  auto all = nlohmann::json::array();
-  for (const auto& figure : results.figures)
-    all.push_back({{"id", figure.id},
-                   {"what", figure.sentence},
-                   {"unit", figure.unit},
-                   {"ours", figure.ours},
-                   {"other", figure.other},
-                   {"ratio", figure.skipped.empty() ? figure.ratio().median : 0},
-                   {"target", figure.bound},
-                   {"verdict", verdict_of(figure)}});
-  return nlohmann::json{{"tool", "ferry bench ps"},
-                        {"setup", cli::setup_lines(cli::read_setup())},
-                        {"figures", all},
-                        {"speeds", speeds},
-                        {"trainings", trainings}}
-             .dump(2) +
-         "\n";
 }
 
 Result<PsResults> measure(const BenchPsFlags& flags, const PsPlan& plan) {
@@ -217,7 +169,8 @@ Result<int> run_bench_ps(const BenchPsFlags& flags) {
   plan.quick = flags.quick;
   plan.turns = flags.repeat > 0 ? flags.repeat : flags.quick ? 2 : 6;
   auto* out = flags.json == "-" ? stderr : stdout;
-  for (const auto& line : cli::setup_lines(cli::read_setup())) fmt::print(out, "{}\n", line);
+  const auto setup = cli::read_setup();
+  for (const auto& line : cli::setup_lines(setup)) fmt::print(out, "{}\n", line);
   ::setenv("FERRY_SECRET", kPsSecret, 1);
   cli::InterruptGuard guard;
   const auto measured = measure(flags, plan);
@@ -226,8 +179,8 @@ Result<int> run_bench_ps(const BenchPsFlags& flags) {
   if (!measured->figures.empty()) fmt::print(out, "\n{}", figures_table(measured->figures));
   if (!measured->speeds.empty()) fmt::print(out, "\n{}", speeds_table(measured->speeds));
   if (!measured->trainings.empty()) fmt::print(out, "\n{}", trainings_table(measured->trainings));
-  if (!flags.json.empty()) FERRY_TRY(cli::write_report(flags.json, results_json(*measured)));
-  if (!flags.html.empty()) FERRY_TRY(cli::write_report(flags.html, ps_page(*measured)));
+  if (!flags.json.empty()) FERRY_TRY(cli::write_report(flags.json, ps_json(*measured, setup)));
+  if (!flags.html.empty()) FERRY_TRY(cli::write_report(flags.html, ps_page(*measured, setup)));
   int missed = 0;
   for (const auto& figure : measured->figures) {
     if (!flags.check || (figure.skipped.empty() && figure.outcome() != Outcome::kMissed)) continue;

@@ -3,6 +3,7 @@
 
 #include "bench/ps/crew.h"
 #include "bench/ps/ps.h"
+#include "ferry/base/clock.h"
 #include "ferry/cli/common/interrupt_guard.h"
 #include "ferry/cli/common/stats.h"
 

@@ -8,6 +8,7 @@
 
 #include "bench/models/measure.h"
 #include "bench/ps/crew.h"
+#include "ferry/base/clock.h"
 #include "ferry/cli/common/interrupt_guard.h"
 #include "ferry/cli/common/job_time.h"
 #include "ferry/cli/common/stats.h"

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "bench/report/origin.h"
 #include "bench/report/table.h"
 #include "ferry/cli/common/stats.h"
 
@@ -10,30 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-json setup_json(const cli::Setup& setup) {
-  return {{"cpu", setup.cpu},
-          {"cores", setup.cores},
-          {"kernel", setup.kernel},
-          {"system", setup.system},
-          {"memory_bytes", setup.memory},
-          {"memory_available_bytes", setup.memory_available},
-          {"transparent_huge_pages", setup.huge_pages},
-          {"compiler", setup.compiler},
-          {"load", setup.load},
-          {"date", setup.date}};
-}
-
 const char* owner_name(Owner owner) {
   return owner == Owner::kOurs ? "ours" : owner == Owner::kLimit ? "limit" : "peer";
-}
-
-// "low" and "high" are the ends of a 95 % interval; too few repetitions have "min" and "max".
-json estimate_json(const cli::Estimate& estimate) {
-  const bool interval = estimate.has_interval();
-  return {{"median", estimate.median},
-          {interval ? "low" : "min", estimate.low},
-          {interval ? "high" : "max", estimate.high},
-          {"repetitions", estimate.count}};
 }
 
 json cell_json(const Cell& cell, std::uint64_t size) {
@@ -135,13 +114,15 @@ json judged_json(const Judged& one) {
   for (const auto& result : measured.facts) {
     if (!result.values.empty()) facts.push_back(fact_json(result));
   }
-  return {{"touch", measured.work.touch()},
+  return {{"round", measured.work.text()},
+          {"touch", measured.work.touch()},
           {"produce", measured.work.produce},
           {"sizes", measured.sizes},
           {"variants", variants},
           {"ratios", ratios_json(measured)},
           {"facts", facts},
           {"targets", targets},
+          {"not_judged", not_judged(*measured.targets, one.verdicts)},
           {"messages_by_size", sizes_json(measured)},
           {"notes", measured.notes},
           {"checked_bytes", measured.checked_bytes},
@@ -154,7 +135,7 @@ json judged_json(const Judged& one) {
 
 std::string json_report(const std::string& tool, const cli::Setup& setup,
                         const std::vector<Judged>& workloads) {
-  json report = {{"tool", tool}, {"setup", setup_json(setup)}};
+  auto report = origin_json(tool, setup);
   if (workloads.size() == 1) {
     report.update(judged_json(workloads[0]));
   } else {

@@ -49,13 +49,13 @@ Result<int> run_bench_grpc(const GrpcBenchFlags& flags) {
   const auto statistics = FERRY_TRY(GrpcStatistics::open());
   for (auto& variant : plan.variants) variant.settings.push_back(statistics->setting());
   for (auto& fact : facts) fact.settings.push_back(statistics->setting());
-  print_setup(flags);
+  const auto setup = print_setup(flags);
   print_round(flags, plan);
   cli::InterruptGuard guard;
   auto measured =
       measure_messages(flags, plan, std::move(facts), kGrpcFactsShare, grpc_fact_ratios());
   measured.messages_by_size = statistics->sizes();
-  return report("ferry bench grpc", flags, {measured});
+  return report("ferry bench grpc", flags, setup, {measured});
 }
 
 }  // namespace

@@ -44,12 +44,12 @@ Result<int> run_message(const MessageFlags& flags) {
   FERRY_TRY(cli::guard_launch());
   const auto plan = FERRY_TRY(message_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kMessageDefaults)));
-  print_setup(flags);
+  const auto setup = print_setup(flags);
   print_round(flags, plan);
   cli::InterruptGuard guard;
   const auto measured =
       measure_messages(flags, plan, facts_for(flags), kMessageFactsShare, message_fact_ratios());
-  return report("ferry bench message", flags, {measured});
+  return report("ferry bench message", flags, setup, {measured});
 }
 
 }  // namespace

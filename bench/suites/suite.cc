@@ -10,6 +10,7 @@
 #include "bench/report/html.h"
 #include "bench/report/json.h"
 #include "bench/report/table.h"
+#include "ferry/base/clock.h"
 #include "ferry/cli/common/interrupt_guard.h"
 #include "ferry/cli/common/programs.h"
 #include "ferry/cli/common/provider_check.h"
@@ -177,9 +178,10 @@ Status need_a_provider(const std::vector<std::string>& providers) {
   return fail(Code::kUnavailable, "nothing of ours can be measured on this host:{}", reasons);
 }
 
-void print_setup(const BenchFlags& flags) {
-  for (const auto& line : cli::setup_lines(cli::read_setup()))
-    fmt::print(output_of(flags), "{}\n", line);
+cli::Setup print_setup(const BenchFlags& flags) {
+  auto setup = cli::read_setup();
+  for (const auto& line : cli::setup_lines(setup)) fmt::print(output_of(flags), "{}\n", line);
+  return setup;
 }
 
 void print_round(const BenchFlags& flags, const Plan& plan) {
@@ -188,7 +190,7 @@ void print_round(const BenchFlags& flags, const Plan& plan) {
   std::fflush(out);
 }
 
-Result<int> report(const std::string& tool, const BenchFlags& flags,
+Result<int> report(const std::string& tool, const BenchFlags& flags, const cli::Setup& setup,
                    const std::vector<Measurements>& workloads) {
   auto* out = output_of(flags);
   std::vector<Judged> all;
@@ -200,7 +202,6 @@ Result<int> report(const std::string& tool, const BenchFlags& flags,
     print_tables(measured, out);
     all.push_back(judged(std::move(measured)));
   }
-  const auto setup = cli::read_setup();
   if (!flags.json.empty()) FERRY_TRY(cli::write_report(flags.json, json_report(tool, setup, all)));
   if (!flags.html.empty()) FERRY_TRY(cli::write_report(flags.html, html_report(tool, setup, all)));
   bool missed = false;

@@ -7,6 +7,7 @@
 
 #include "bench/driver/measure.h"
 #include "bench/driver/targets.h"
+#include "ferry/cli/common/setup.h"
 
 // What the commands of `ferry bench` that measure rounds have in common.
 namespace ferry::bench {
@@ -57,10 +58,10 @@ void add_facts(Measurements& measured, const FactPlan& facts, const std::vector<
 Status need_a_provider(const std::vector<std::string>& providers);
 
 // Prints tables and, with --check, verdicts; writes --json and --html. The exit status.
-Result<int> report(const std::string& tool, const BenchFlags& flags,
+Result<int> report(const std::string& tool, const BenchFlags& flags, const cli::Setup& setup,
                    const std::vector<Measurements>& workloads);
-// Before a run: what it runs on; what a round is.
-void print_setup(const BenchFlags& flags);
+// Before a run: what it runs on, for the report too; what a round is.
+cli::Setup print_setup(const BenchFlags& flags);
 void print_round(const BenchFlags& flags, const Plan& plan);
 
 }  // namespace ferry::bench

@@ -47,7 +47,7 @@ Result<int> run_tensor(const TensorFlags& flags) {
   FERRY_TRY(cli::guard_launch());
   auto plan = FERRY_TRY(tensor_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, kTensorDefaults)));
-  print_setup(flags);
+  const auto setup = print_setup(flags);
   cli::InterruptGuard guard;
   const ProgressLine progress;
   std::vector<Measurements> all;
@@ -61,7 +61,7 @@ Result<int> run_tensor(const TensorFlags& flags) {
     progress.clear();
     if (all.back().interrupted) break;
   }
-  return report("ferry bench tensor", flags, all);
+  return report("ferry bench tensor", flags, setup, all);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "bench/driver/facts.h"
 #include "bench/suites/suite.h"
+#include "ferry/base/clock.h"
 #include "ferry/cli/common/command_line.h"
 #include "ferry/cli/common/interrupt_guard.h"
 #include "ferry/cli/common/launch_guard.h"
@@ -82,13 +83,13 @@ Result<int> run_transfer(const Flags& flags) {
   FERRY_TRY(cli::guard_launch());
   const auto plan = FERRY_TRY(transfer_plan(flags));
   FERRY_TRY(need_a_provider(providers_of(flags, defaults_of(flags))));
-  print_setup(flags);
+  const auto setup = print_setup(flags);
   print_round(flags, plan);
   cli::InterruptGuard guard;
   const ProgressLine progress;
   const auto measured = measure_all(flags, plan, progress);
   progress.clear();
-  return report("ferry bench transfer", flags, {measured});
+  return report("ferry bench transfer", flags, setup, {measured});
 }
 
 void add_options(CLI::App& command, Flags& flags) {
