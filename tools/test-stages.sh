@@ -7,7 +7,7 @@ stages=(
   "format      | no  | no  | layout of the sources (clang-format)"
   "includes    | no  | no  | rooms and private headers (tools/check-includes)"
   "code        | no  | no  | sizes of functions, classes and files; circles of includes (tools/check-code)"
-  "docs        | no  | no  | width, links and lists of headers of the documents (tools/check-docs)"
+  "docs        | no  | no  | width, links and lists of headers of the documents; figures as their JSON gives them"
   "history     | no  | no  | form of the newest commits (tools/check-history)"
   "release     | yes | yes | unit, contract and multi-process tests, as users run them"
   "scripts     | yes | no  | the program and the examples, from outside"
@@ -79,7 +79,10 @@ stage_includes() { check "includes" 60 tools/check-includes; }
 
 stage_code() { check "code" 120 tools/check-code; }
 
-stage_docs() { check "docs" 60 tools/check-docs; }
+stage_docs() {
+  check "docs" 60 tools/check-docs
+  check "figures" 60 tools/benchmark-docs --check
+}
 
 stage_history() { check "history" 60 tools/check-history; }
 
