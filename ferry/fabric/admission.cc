@@ -9,7 +9,6 @@
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/socket.h"
 #include "ferry/fabric/admission_internal.h"
-#include "ferry/fabric/device_core_internal.h"
 
 namespace ferry::fabric {
 
@@ -33,11 +32,10 @@ std::size_t places_of_strangers() {
 
 }  // namespace
 
-Admission::Admission(DeviceCore& device, Owner owner)
-    : device_(device), owner_(std::move(owner)), places_(places_of_strangers()) {}
+Admission::Admission(Owner owner) : owner_(std::move(owner)), places_(places_of_strangers()) {}
 
 Status Admission::listen() {
-  auto wanted = FERRY_TRY(bootstrap::Endpoint::parse(device_.options.listen));
+  auto wanted = FERRY_TRY(bootstrap::Endpoint::parse(owner_.options->listen));
   listener_ = FERRY_TRY(bootstrap::listen_tcp(wanted, kBacklog));
   auto bound = FERRY_TRY(bootstrap::local_endpoint(listener_.get()));
   endpoint_ = bound.to_string();
@@ -48,8 +46,8 @@ Status Admission::listen() {
   return {};
 }
 
-Status Admission::start() {
-  introduction_ = device_.introduction();
+Status Admission::start(std::vector<std::byte> introduction) {
+  introduction_ = std::move(introduction);
   return watch(listener_.get(), EPOLLIN);
 }
 
@@ -142,7 +140,7 @@ void Admission::turn_away_on_loop(Newcomers::iterator newcomer) {
     ::send(newcomer->first, output.data(), output.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     ::shutdown(newcomer->first, SHUT_WR);
   }
-  device_.peers.refused.add();
+  owner_.refused->add();
   remove_on_loop(newcomer);
 }
 
@@ -155,7 +153,7 @@ void Admission::remove_on_loop(Newcomers::iterator newcomer) {
 
 void Admission::welcome_on_loop(Fd socket) {
   const int fd = socket.get();
-  auto limit = std::chrono::duration_cast<Nanos>(kTimeToJoin * device_.options.patience);
+  auto limit = std::chrono::duration_cast<Nanos>(kTimeToJoin * owner_.options->patience);
   Newcomer newcomer;
   newcomer.socket = std::move(socket);
   newcomer.since = now_ns();
@@ -173,7 +171,7 @@ void Admission::advance_on_loop(int fd) {
   auto status = step_on_loop(found->second);
   if (!status) {
     refused_.info("refused a peer: {}", status.error().to_string());
-    device_.peers.refused.add();
+    owner_.refused->add();
     ::shutdown(fd, SHUT_WR);  // so that the refusal arrives before the connection goes
     remove_on_loop(found);
     return;
@@ -190,12 +188,12 @@ void Admission::advance_on_loop(int fd) {
 
 Status Admission::begin_handshake(Newcomer& newcomer) {
   bootstrap::Hello mine;
-  mine.device = device_.id.bytes;
+  mine.device = owner_.id.bytes;
   newcomer.number = owner_.next_number();
   mine.session = newcomer.number;
   mine.blob = introduction_;
   newcomer.handshake = FERRY_TRY(bootstrap::Handshake::open(
-      bootstrap::Role::kAcceptor, device_.secret, std::move(mine), owner_.admit));
+      bootstrap::Role::kAcceptor, *owner_.secret, std::move(mine), owner_.admit));
   return {};
 }
 

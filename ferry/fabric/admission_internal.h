@@ -9,14 +9,16 @@
 #include <vector>
 
 #include "ferry/base/clock.h"
+#include "ferry/base/counters.h"
 #include "ferry/base/fd.h"
 #include "ferry/base/log_limit.h"
 #include "ferry/bootstrap/hello.h"
+#include "ferry/bootstrap/secret.h"
 #include "ferry/fabric/loop_internal.h"
+#include "ferry/fabric/options.h"
+#include "ferry/fabric/types.h"
 
 namespace ferry::fabric {
-
-class DeviceCore;
 
 // How long a stranger that has begun a handshake keeps its place without a proof while others wait.
 // Shrinks while strangers prove nothing, so that those who only take up room pass quickly, and
@@ -47,6 +49,10 @@ class Admission {
     bootstrap::Handshake handshake;
   };
   struct Owner {
+    const Options* options = nullptr;
+    DeviceId id;
+    const bootstrap::Secret* secret = nullptr;
+    Counter* refused = nullptr;  // peers
     Loop* loop = nullptr;
     Loop::Source* source = nullptr;
     std::function<std::uint32_t()> next_number;
@@ -54,12 +60,12 @@ class Admission {
     std::function<void(Joined)> joined;
   };
 
-  Admission(DeviceCore& device, Owner owner);
+  explicit Admission(Owner owner);
 
   Status listen();
   const std::string& endpoint() const { return endpoint_; }
-  // Newcomers are taken from now on: the device can introduce itself.
-  Status start();
+  // Newcomers are taken from now on, and are told what the device says of itself.
+  Status start(std::vector<std::byte> introduction);
   void close_on_loop();
 
   // Whether the descriptor is the listener or a newcomer's; then it was seen to.
@@ -96,7 +102,6 @@ class Admission {
   void remove_on_loop(Newcomers::iterator newcomer);
   Status watch(int fd, std::uint32_t events);
 
-  DeviceCore& device_;
   const Owner owner_;
   std::size_t places_ = 0;  // of strangers
   Fd listener_;

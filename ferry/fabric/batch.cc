@@ -15,7 +15,7 @@ struct Batch::State {
 };
 
 Batch::Batch(ChannelCore& core, Request& whole, std::size_t count)
-    : parent_(core.device().operations.make(whole, core.lane().loop())) {
+    : parent_(core.shared().operations.make(whole, core.lane().loop())) {
   auto* state = new (&parent_->scratch<State>()) State;
   state->left.store(count + 1, std::memory_order_relaxed);
   state->failed.store(false, std::memory_order_relaxed);

@@ -65,7 +65,7 @@ Transfer ChannelCore::post(Request& request) {
 
 Transfer Channel::post(Request& request) {
   if (core_ == nullptr) return refused(request, closed().error());
-  if (stripes_.empty() || request.length <= core_->device().options.stripe_bytes)
+  if (stripes_.empty() || request.length <= core_->shared().stripe_bytes)
     return core_->post(request);
   return post_striped(*core_, stripes_, request);
 }
@@ -245,7 +245,7 @@ Status Channel::wait_for_flag(const std::byte* word, std::uint64_t value, Deadli
   if (core_ == nullptr) return closed();
   __atomic_store_n(&looks_, core_->lane().has_work() ? 0 : waiting::kFlagLooksInline,
                    __ATOMIC_RELAXED);
-  return core_->device().wait_flag(core_->lane().loop(), word, value, deadline, mode, core_.get());
+  return fabric::wait_flag(core_->lane().loop(), word, value, deadline, mode, core_.get());
 }
 
 Result<RemoteRegion> Channel::look_up(std::string_view name, Deadline deadline) {

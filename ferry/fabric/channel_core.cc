@@ -1,11 +1,12 @@
+#include "ferry/base/waiting.h"
 #include "ferry/fabric/channel_core_internal.h"
 
 namespace ferry::fabric {
 
-ChannelCore::ChannelCore(std::shared_ptr<DeviceCore> device, std::shared_ptr<Session> session,
+ChannelCore::ChannelCore(std::shared_ptr<ChannelShared> shared, std::shared_ptr<Session> session,
                          std::uint32_t number, Provider& provider, std::string why,
                          std::shared_ptr<Lane> lane)
-    : device_(std::move(device)),
+    : shared_(std::move(shared)),
       session_(std::move(session)),
       number_(number),
       provider_(provider),
@@ -13,13 +14,13 @@ ChannelCore::ChannelCore(std::shared_ptr<DeviceCore> device, std::shared_ptr<Ses
       current_(lane.get()) {
   LockGuard<Mutex> guard(lock_);
   lanes_.push_back(std::move(lane));
-  device_->channels.fetch_add(1);
+  shared_->open.fetch_add(1);
 }
 
 ChannelCore::~ChannelCore() {
   fail(::ferry::fail(Code::kCancelled, "the channel was closed").value());
   session_->drop_lane(number_);
-  device_->channels.fetch_sub(1);
+  shared_->open.fetch_sub(1);
 }
 
 void ChannelCore::replace(std::shared_ptr<Lane> lane) {
@@ -40,6 +41,36 @@ void ChannelCore::fail(const Error& cause) {
   Lane& current = lane();
   current.close(cause);
   current.loop().notify();
+}
+
+Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
+                 WaitMode mode, const ChannelCore* channel) {
+  if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
+    return fail(Code::kInvalidArgument, "a flag is a word aligned to 8 bytes");
+  auto reached = [word, value] { return flag_reached(word, value); };
+  auto over = [&] {
+    return reached() || (channel != nullptr && (channel->failed() || !channel->session().alive()));
+  };
+  // Where the peer itself stores the flag, most arrive before it pays to start making progress.
+  if (channel != nullptr && mode != WaitMode::kSleep) {
+    const Lane& lane = channel->lane();
+    for (int look = 0; look < waiting::kFlagLooks && !lane.has_work();
+         look += waiting::kFlagLooksPerRun) {
+      for (int i = 0; i < waiting::kFlagLooksPerRun; ++i) {
+        if (reached()) return {};
+        cpu_relax();  // a reader that does not pause takes the line away from the writer
+      }
+    }
+  }
+  loop.wait_until(over, deadline, mode);
+  if (reached()) return {};
+  if (channel != nullptr) {
+    FERRY_TRY(channel->session().check_alive());
+    if (channel->failed())
+      return fail(Code::kUnavailable, "peer {} closed the channel that writes the flag",
+                  channel->session().identity().endpoint);
+  }
+  return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
 }
 
 }  // namespace ferry::fabric

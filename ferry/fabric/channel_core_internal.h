@@ -5,17 +5,28 @@
 #include <string>
 #include <vector>
 
-#include "ferry/fabric/channel.h"
-#include "ferry/fabric/device_core_internal.h"
+#include "ferry/fabric/operation_internal.h"
+#include "ferry/fabric/options.h"
+#include "ferry/fabric/provider_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
+
+// What the channels of a device share; a share in it is one in the device.
+struct ChannelShared {
+  explicit ChannelShared(const Options& options)
+      : stripe_bytes(options.stripe_bytes), operations(options.operation_deadline) {}
+
+  const std::size_t stripe_bytes;
+  OperationPool operations;
+  std::atomic<std::uint64_t> open{0};
+};
 
 // What channels of one lane share. Posts go to the current lane; when that breaks while the peer
 // lives, the session puts a new one in its place. Closed when the last channel is.
 class ChannelCore {
  public:
-  ChannelCore(std::shared_ptr<DeviceCore> device, std::shared_ptr<Session> session,
+  ChannelCore(std::shared_ptr<ChannelShared> shared, std::shared_ptr<Session> session,
               std::uint32_t number, Provider& provider, std::string why,
               std::shared_ptr<Lane> lane);
   ~ChannelCore();
@@ -29,14 +40,14 @@ class ChannelCore {
 
   Transfer post(Request& request);
 
-  DeviceCore& device() const { return *device_; }
+  ChannelShared& shared() const { return *shared_; }
   Session& session() const { return *session_; }
   std::uint32_t number() const { return number_; }
   Provider& provider() const { return provider_; }
   const std::string& why() const { return why_; }
 
  private:
-  const std::shared_ptr<DeviceCore> device_;
+  const std::shared_ptr<ChannelShared> shared_;
   const std::shared_ptr<Session> session_;
   const std::uint32_t number_;
   Provider& provider_;
@@ -47,5 +58,10 @@ class ChannelCore {
   // Old lanes stay: a post that has just read the pointer may still be in one.
   std::vector<std::shared_ptr<Lane>> lanes_ FERRY_GUARDED_BY(lock_);
 };
+
+// Waits until the local word is at least `value`, and makes progress on the loop meanwhile. Gives
+// up when the channel's peer is lost, if there is a channel.
+Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
+                 WaitMode mode, const ChannelCore* channel);
 
 }  // namespace ferry::fabric

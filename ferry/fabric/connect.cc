@@ -28,13 +28,10 @@ Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoin
   auto number = control->next_number();
   mine.session = number;
   mine.blob = introduction();
-  auto [socket, joined] = FERRY_TRY(bootstrap::dial(target, secret, mine, deadline));
-  auto introduced = FERRY_TRY(Introduction::decode(joined.peer.blob));
+  auto dialled = FERRY_TRY(bootstrap::dial(target, secret, mine, deadline));
+  auto introduced = FERRY_TRY(Introduction::decode(dialled.joined.peer.blob));
   introduced.identity.endpoint = name;  // as dialled: the peer may listen on many addresses
-  auto session = std::make_shared<Session>(*this, true, std::move(socket), number, joined.peer,
-                                           joined.session_key, std::move(introduced));
-  FERRY_TRY(control->add(session, joined.rest));
-  return session;
+  return control->add(number, std::move(dialled), std::move(introduced));
 }
 
 // The best provider that works to this peer, and why not a better one. Those that were tried and

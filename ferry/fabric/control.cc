@@ -8,7 +8,6 @@
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/socket.h"
 #include "ferry/fabric/control_internal.h"
-#include "ferry/fabric/device_core_internal.h"
 
 namespace ferry::fabric {
 
@@ -16,25 +15,38 @@ namespace {
 constexpr std::int64_t kTickNs = 100'000'000;
 }  // namespace
 
-Result<std::unique_ptr<Control>> Control::open(DeviceCore& device) {
-  std::unique_ptr<Control> control(new Control(device));
-  control->loop_ = FERRY_TRY(Loop::open("ferry-control", device.options.spin, true));
+Result<std::unique_ptr<Control>> Control::open(const DeviceId& id, const bootstrap::Secret& secret,
+                                               SessionContext lent) {
+  std::unique_ptr<Control> control(new Control(std::move(lent)));
   auto* raw = control.get();
+  auto& context = raw->context_;
+  raw->loop_ = FERRY_TRY(Loop::open("ferry-control", context.options->spin, true));
+  context.control = raw->loop_.get();
+  context.watch = [raw](int socket, std::uint32_t events) {
+    return raw->loop_->watch(socket, events, raw, static_cast<std::uint64_t>(socket));
+  };
+  context.report = [raw](SessionFailure failure) { raw->report(std::move(failure)); };
   raw->processes_.emplace(*raw->loop_, static_cast<Loop::Source&>(*raw),
                           identity_of_this_process(""));
   Admission::Owner owner;
+  owner.options = context.options;
+  owner.id = id;
+  owner.secret = &secret;
+  owner.refused = &context.peers->refused;
   owner.loop = raw->loop_.get();
   owner.source = raw;
   owner.next_number = [raw] { return raw->next_number(); };
   owner.admit = [raw](const bootstrap::Hello& hello) { return raw->admissible(hello); };
   owner.joined = [raw](Admission::Joined joined) { raw->admit_on_loop(std::move(joined)); };
-  raw->admission_ = std::make_unique<Admission>(device, std::move(owner));
+  raw->admission_ = std::make_unique<Admission>(std::move(owner));
   FERRY_TRY(raw->admission_->listen());
   raw->loop_->add(raw);
   return control;
 }
 
-Status Control::ready() { return admission_->start(); }
+Status Control::ready(std::vector<std::byte> introduction) {
+  return admission_->start(std::move(introduction));
+}
 
 Control::~Control() {
   if (loop_ != nullptr) loop_->remove(this);  // null: opening it failed
@@ -43,7 +55,7 @@ Control::~Control() {
 
 int Control::progress_on_loop() {
   if (!any_failure_.load(std::memory_order_acquire)) return 0;
-  std::vector<Failure> failures;
+  std::vector<SessionFailure> failures;
   {
     LockGuard<Mutex> guard(lock_);
     failures.swap(failures_);
@@ -91,7 +103,7 @@ void Control::tick_on_loop(std::int64_t now) {
   last_tick_seen_.store(now, std::memory_order_relaxed);
   auto sessions = by_fd_;
   for (auto& [fd, session] : sessions) session->heartbeat_on_loop(awake);
-  device_.book.expire(now);
+  context_.book->expire(now);
 }
 
 Status Control::admissible(const bootstrap::Hello& hello) const {
@@ -99,7 +111,7 @@ Status Control::admissible(const bootstrap::Hello& hello) const {
     return fail(Code::kUnavailable, "the device at {} is being closed", endpoint());
   if (hello.purpose == bootstrap::Purpose::kGuest)
     return fail(Code::kInvalidArgument, "{} is a device, not the guest's own port", endpoint());
-  if (hello.purpose == bootstrap::Purpose::kControl && sessions() >= device_.options.max_sessions)
+  if (hello.purpose == bootstrap::Purpose::kControl && sessions() >= context_.options->max_sessions)
     return fail(Code::kResourceExhausted, "the device at {} has {} sessions, its max_sessions",
                 endpoint(), sessions());
   return {};
@@ -108,26 +120,32 @@ Status Control::admissible(const bootstrap::Hello& hello) const {
 void Control::admit_on_loop(Admission::Joined newcomer) {
   auto& handshake = newcomer.handshake;
   if (handshake.peer().purpose == bootstrap::Purpose::kLane) {
-    auto* provider = device_.provider("tcp");
+    auto* provider = context_.provider("tcp");
     auto status = provider == nullptr ? fail(Code::kUnavailable, "this device has no tcp provider")
                                       : provider->adopt(std::move(newcomer.socket),
                                                         handshake.peer().session, handshake.rest());
     if (!status) {
-      device_.peers.refused.add();
+      context_.peers->refused.add();
       refused_.warn("refused a lane: {}", status.error().to_string());
     }
     return;
   }
   auto introduction = Introduction::decode(handshake.peer().blob);
   if (!introduction) {
-    device_.peers.refused.add();
+    context_.peers->refused.add();
     refused_.warn("refused a peer: {}", introduction.error().to_string());
     return;
   }
-  auto session = std::make_shared<Session>(device_, false, std::move(newcomer.socket),
+  auto session = std::make_shared<Session>(context_, false, std::move(newcomer.socket),
                                            newcomer.number, handshake.peer(),
                                            handshake.session_key(), *std::move(introduction));
   std::vector<std::byte> first(handshake.rest().begin(), handshake.rest().end());
+  start_on_loop(session, first);
+}
+
+// `first` are bytes that came behind the handshake.
+void Control::start_on_loop(const std::shared_ptr<Session>& session,
+                            std::span<const std::byte> first) {
   by_fd_.emplace(session->fd(), session);
   processes_->add_on_loop(session->identity());
   count_.fetch_add(1, std::memory_order_relaxed);
@@ -135,24 +153,19 @@ void Control::admit_on_loop(Admission::Joined newcomer) {
   if (!first.empty()) session->ready_on_loop(first, EPOLLIN);
 }
 
-Status Control::add(std::shared_ptr<Session> session, std::span<const std::byte> first) {
+Result<std::shared_ptr<Session>> Control::add(std::uint32_t number, bootstrap::Dialled dialled,
+                                              Introduction introduction) {
+  auto& [socket, joined] = dialled;
+  auto session = std::make_shared<Session>(context_, true, std::move(socket), number, joined.peer,
+                                           joined.session_key, std::move(introduction));
   {
     LockGuard<Mutex> guard(lock_);
     dialled_[session->identity().endpoint] = session;
   }
-  loop_->with_token([&] {
-    by_fd_.emplace(session->fd(), session);
-    processes_->add_on_loop(session->identity());
-    count_.fetch_add(1, std::memory_order_relaxed);
-    session->start();
-    if (!first.empty()) session->ready_on_loop(first, EPOLLIN);
-  });
+  loop_->with_token([&, &first = joined.rest] { start_on_loop(session, first); });
   if (shut_.load()) report({session, fail(Code::kCancelled, "the device was closed").value()});
-  return session->check_alive();
-}
-
-Status Control::watch(Session& session, std::uint32_t events) {
-  return loop_->watch(session.fd(), events, this, static_cast<std::uint64_t>(session.fd()));
+  FERRY_TRY(session->check_alive());
+  return session;
 }
 
 std::shared_ptr<Session> Control::find(std::string_view endpoint) {
@@ -167,7 +180,7 @@ std::shared_ptr<Session> Control::find(std::string_view endpoint) {
   return session;
 }
 
-void Control::report(Failure failure) {
+void Control::report(SessionFailure failure) {
   {
     LockGuard<Mutex> guard(lock_);
     failures_.push_back(std::move(failure));

@@ -71,7 +71,7 @@ auto wait_on_all(DeviceCore& core, Wait wait) {
 Status Device::wait_flag(const std::byte* word, std::uint64_t value, Deadline deadline,
                          WaitMode mode) {
   return wait_on_all(*core_, [&](Loop& first) {
-    return core_->wait_flag(first, word, value, deadline, mode, nullptr);
+    return fabric::wait_flag(first, word, value, deadline, mode, nullptr);
   });
 }
 
@@ -115,13 +115,13 @@ DeviceStats Device::stats() const {
   stats.memory = core_->pool->stats();
   stats.registrations = core_->registrations();
   stats.sessions = core_->control->sessions();
-  stats.channels = core_->channels.load();
+  stats.channels = core_->channels.open.load();
   stats.grants = core_->grants->count();
   stats.retired_bytes = core_->regions->retired_bytes();
   stats.peers_silent = core_->peers.silent.load();
   stats.peers_lost = core_->peers.lost.get();
   stats.peers_refused = core_->peers.refused.get();
-  stats.operations_in_flight = core_->operations.in_use();
+  stats.operations_in_flight = core_->channels.operations.in_use();
   return stats;
 }
 

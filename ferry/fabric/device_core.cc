@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "ferry/base/log.h"
-#include "ferry/base/waiting.h"
 #include "ferry/fabric/channel_core_internal.h"
 #include "ferry/fabric/device_core_internal.h"
 #include "ferry/fabric/providers_internal.h"
@@ -101,7 +100,7 @@ class Closing {
 DeviceCore::DeviceCore(Options given, bootstrap::Secret key)
     : options(std::move(given)),
       secret(std::move(key)),
-      operations(options.operation_deadline),
+      channels(options),
       reconnector(options),
       book(options.max_names, options.max_look_ups) {}
 
@@ -141,7 +140,7 @@ Status DeviceCore::start() {
   context.id = id;
   context.pool = pool.get();
   context.grants = grants.get();
-  context.operations = &operations;
+  context.operations = &channels.operations;
   context.loops = &loops;
   context.secret = &secret;
   context.find_block = [this](const std::byte* at, std::size_t length) {
@@ -151,15 +150,33 @@ Status DeviceCore::start() {
   regions = std::make_unique<Regions>(Regions::Owner{
       pool.get(), &blocks, grants.get(), &providers, &registrars,
       [this] { return std::shared_ptr<Regions>(shared_from_this(), regions.get()); }});
-  control = FERRY_TRY(Control::open(*this));
+  control = FERRY_TRY(Control::open(id, secret, session_context()));
   endpoint = control->endpoint();
   for (auto& loop : loops) loop->stand_in_for(&control->loop());
   open_providers();
-  if (!providers.empty()) return control->ready();
+  if (!providers.empty()) return control->ready(introduction());
   std::string reasons;
   for (const auto& report : reports) reasons += "\n  " + report.name + ": " + report.detail;
   return fail(Code::kUnavailable, "no provider of '{}' works on this host:{}", options.provider,
               reasons);
+}
+
+SessionContext DeviceCore::session_context() {
+  SessionContext lent;
+  lent.options = &options;
+  lent.providers = &providers;
+  lent.loops = &loops;
+  lent.grants = grants.get();
+  lent.book = &book;
+  lent.unsent = &unsent;
+  lent.peers = &peers;
+  lent.next_loop = [this]() -> Loop& { return *loops[next_loop_.fetch_add(1) % loops.size()]; };
+  lent.channels = [this] { return std::shared_ptr<ChannelShared>(shared_from_this(), &channels); };
+  lent.accepted = [this](std::shared_ptr<ChannelCore> core) { accepted(std::move(core)); };
+  lent.reconnect = [this](const std::shared_ptr<Session>& session, std::uint32_t lane) {
+    reconnector.add(session, lane);
+  };
+  return lent;
 }
 
 void DeviceCore::open_providers() {
@@ -247,12 +264,6 @@ std::vector<RegistrationStats> DeviceCore::registrations() const {
   return all;
 }
 
-Provider* DeviceCore::provider(std::string_view name) const {
-  for (const auto& provider : providers)
-    if (provider->name() == name) return provider.get();
-  return nullptr;
-}
-
 std::vector<std::byte> DeviceCore::introduction() const {
   Introduction mine;
   mine.identity = identity_of_this_process(endpoint);
@@ -263,36 +274,6 @@ std::vector<std::byte> DeviceCore::introduction() const {
 
 void DeviceCore::notify_loops() {
   for (auto& loop : loops) loop->notify();
-}
-
-Status DeviceCore::wait_flag(Loop& loop, const std::byte* word, std::uint64_t value,
-                             Deadline deadline, WaitMode mode, const ChannelCore* channel) {
-  if (reinterpret_cast<std::uintptr_t>(word) % 8 != 0)
-    return fail(Code::kInvalidArgument, "a flag is a word aligned to 8 bytes");
-  auto reached = [word, value] { return flag_reached(word, value); };
-  auto over = [&] {
-    return reached() || (channel != nullptr && (channel->failed() || !channel->session().alive()));
-  };
-  // Where the peer itself stores the flag, most arrive before it pays to start making progress.
-  if (channel != nullptr && mode != WaitMode::kSleep) {
-    const Lane& lane = channel->lane();
-    for (int look = 0; look < waiting::kFlagLooks && !lane.has_work();
-         look += waiting::kFlagLooksPerRun) {
-      for (int i = 0; i < waiting::kFlagLooksPerRun; ++i) {
-        if (reached()) return {};
-        cpu_relax();  // a reader that does not pause takes the line away from the writer
-      }
-    }
-  }
-  loop.wait_until(over, deadline, mode);
-  if (reached()) return {};
-  if (channel != nullptr) {
-    FERRY_TRY(channel->session().check_alive());
-    if (channel->failed())
-      return fail(Code::kUnavailable, "peer {} closed the channel that writes the flag",
-                  channel->session().identity().endpoint);
-  }
-  return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
 }
 
 }  // namespace ferry::fabric

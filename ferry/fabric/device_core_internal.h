@@ -5,17 +5,19 @@
 #include <string>
 #include <vector>
 
-#include "ferry/base/counters.h"
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/secret.h"
 #include "ferry/fabric/block_table_internal.h"
 #include "ferry/fabric/book_internal.h"
+#include "ferry/fabric/channel_core_internal.h"
 #include "ferry/fabric/control_internal.h"
 #include "ferry/fabric/device.h"
 #include "ferry/fabric/metered_registrar_internal.h"
+#include "ferry/fabric/peer_counts_internal.h"
 #include "ferry/fabric/provider_internal.h"
 #include "ferry/fabric/reconnector_internal.h"
 #include "ferry/fabric/regions_internal.h"
+#include "ferry/fabric/session_context_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
@@ -37,20 +39,14 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   // Peers.
   Result<Channel> connect(std::string_view endpoint, const ConnectOptions& options);
   Result<Channel> accept(Deadline deadline);
-  void accepted(std::shared_ptr<ChannelCore> core);
-  Provider* provider(std::string_view name) const;
-  Loop& next_loop() { return *loops[next_loop_.fetch_add(1) % loops.size()]; }
   std::vector<std::byte> introduction() const;
   void notify_loops();
-
-  Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadline deadline,
-                   WaitMode mode, const ChannelCore* channel);
 
   const Options options;
   const bootstrap::Secret secret;
   DeviceId id;
   Outbox::Total unsent{0};  // bytes of all control connections
-  OperationPool operations;
+  ChannelShared channels;
   BlockTable blocks;
   std::unique_ptr<GrantTable> grants;
   std::vector<std::unique_ptr<Loop>> loops;
@@ -64,16 +60,13 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   Book book;
   std::unique_ptr<Control> control;
   std::string endpoint;
-  struct PeerCounts {
-    Counter lost;
-    Counter refused;
-    std::atomic<std::uint64_t> silent{0};  // now
-  } peers;
-  std::atomic<std::uint64_t> channels{0};
+  PeerCounts peers;
 
  private:
   Status start();
   void open_providers();
+  SessionContext session_context();
+  void accepted(std::shared_ptr<ChannelCore> core);
   bool on_own_thread() const;
   // `found`: it was there already.
   Result<std::shared_ptr<Session>> session_to(std::string_view endpoint, Deadline deadline,

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "ferry/bootstrap/codec.h"
-#include "ferry/fabric/session_internal.h"
+#include "ferry/fabric/introduction_internal.h"
 
 namespace ferry::fabric {
 

@@ -1,7 +1,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ferry/fabric/session_internal.h"
+#include "ferry/fabric/introduction_internal.h"
 
 // Whatever a peer introduces itself with: decoded or refused, and what was decoded encodes back.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

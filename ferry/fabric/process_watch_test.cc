@@ -5,8 +5,8 @@
 
 #include <optional>
 
+#include "ferry/fabric/introduction_internal.h"
 #include "ferry/fabric/process_watch_internal.h"
-#include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
 namespace {

@@ -182,4 +182,12 @@ class Provider : public memory::Registrar {
   virtual void forget(PeerSession& peer) { (void)peer; }
 };
 
+// The provider of this name, or null.
+inline Provider* find_provider(const std::vector<std::unique_ptr<Provider>>& providers,
+                               std::string_view name) {
+  for (const auto& provider : providers)
+    if (provider->name() == name) return provider.get();
+  return nullptr;
+}
+
 }  // namespace ferry::fabric

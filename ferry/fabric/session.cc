@@ -2,7 +2,6 @@
 #include "ferry/bootstrap/codec.h"
 #include "ferry/bootstrap/socket.h"
 #include "ferry/fabric/channel_core_internal.h"
-#include "ferry/fabric/device_core_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
@@ -21,10 +20,10 @@ std::vector<std::byte> named(std::string_view provider, std::span<const std::byt
 
 }  // namespace
 
-Session::Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t number,
+Session::Session(const SessionContext& context, bool connector, Fd socket, std::uint32_t number,
                  const bootstrap::Hello& peer, const bootstrap::Bytes32& key,
                  Introduction introduction)
-    : device_(device),
+    : context_(context),
       connector_(connector),
       number_(number),
       number_at_peer_(static_cast<std::uint32_t>(peer.session)),
@@ -33,16 +32,16 @@ Session::Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t nu
         introduction.identity.device.bytes = peer.device;
         return std::move(introduction);
       }()),
-      socket_(std::move(socket), device.unsent, introduction_.identity.endpoint,
-              [this](std::uint32_t events) { return device_.control->watch(*this, events); }),
-      liveness_(device.options, socket_.fd(), introduction_.identity, device.peers.silent) {}
+      socket_(std::move(socket), *context.unsent, introduction_.identity.endpoint,
+              [this](std::uint32_t events) { return context_.watch(fd(), events); }),
+      liveness_(*context.options, socket_.fd(), introduction_.identity, context.peers->silent) {}
 
 Session::~Session() = default;
 
 void Session::start() {
   // Bytes that the peer's host does not acknowledge end the connection when the peer would be given
   // up. Hosts are judged sooner, by acknowledgements.
-  auto give_up = std::chrono::duration_cast<std::chrono::milliseconds>(device_.options.give_up);
+  auto give_up = std::chrono::duration_cast<std::chrono::milliseconds>(context_.options->give_up);
   auto status = bootstrap::set_user_timeout(fd(), give_up);
   if (status) status = socket_.watch_on_loop();
   if (!status) peer_lost(status.error());
@@ -75,8 +74,8 @@ Result<std::vector<std::byte>> Session::request(FrameType type, std::span<const 
   const auto [id, call] = calls_.add();
   send(type, id, payload);
   const auto* waited = call.get();
-  device_.control->loop().wait_until([this, waited] { return waited->done.load() || !alive(); },
-                                     deadline, WaitMode::kAdaptive);
+  context_.control->wait_until([this, waited] { return waited->done.load() || !alive(); }, deadline,
+                               WaitMode::kAdaptive);
   calls_.remove(id);
   if (call->done.load()) return std::move(call->answer);
   FERRY_TRY(check_alive());
@@ -157,14 +156,14 @@ void Session::open_on_loop(const bootstrap::Frame& frame) {
     auto name = in.string(kMaxName);
     auto payload = in.bytes(bootstrap::kMaxPayload);
     FERRY_TRY(in.finish("a request for a lane"));
-    if (lane >= device_.options.max_lanes_per_peer)
+    if (lane >= context_.options->max_lanes_per_peer)
       return fail(Code::kResourceExhausted, "lane {} is over this device's limit of {} per peer",
-                  lane, device_.options.max_lanes_per_peer);
-    auto* provider = device_.provider(name);
+                  lane, context_.options->max_lanes_per_peer);
+    auto* provider = context_.provider(name);
     if (provider == nullptr)
       return fail(Code::kUnavailable, "this device has no provider '{}'", name);
     auto accepted =
-        FERRY_TRY(provider->accept(shared_from_this(), lane, payload, device_.next_loop()));
+        FERRY_TRY(provider->accept(shared_from_this(), lane, payload, context_.next_loop()));
     std::shared_ptr<Lane> old;
     {
       LockGuard<Mutex> guard(lock_);
@@ -196,7 +195,7 @@ Status Session::handle_lane_on_loop(const bootstrap::Frame& frame) {
             fail(Code::kUnavailable, "peer {} closed the channel", identity().endpoint).value());
       return {};
     case FrameType::kReconnectLane:
-      if (core != nullptr && connector_) device_.reconnector.add(shared_from_this(), number);
+      if (core != nullptr && connector_) context_.reconnect(shared_from_this(), number);
       return {};
     default:
       break;
@@ -214,13 +213,13 @@ Status Session::handle_lane_on_loop(const bootstrap::Frame& frame) {
     core->replace(std::move(ready.second));
     return {};
   }
-  core = std::make_shared<ChannelCore>(device_.shared_from_this(), shared_from_this(), number,
+  core = std::make_shared<ChannelCore>(context_.channels(), shared_from_this(), number,
                                        *ready.first, "the peer chose it", std::move(ready.second));
   {
     LockGuard<Mutex> guard(lock_);
     cores_[number] = core;
   }
-  device_.accepted(std::move(core));
+  context_.accepted(std::move(core));
   return {};
 }
 
@@ -230,7 +229,7 @@ void Session::serve_on_loop(const bootstrap::Frame& frame, bool wants_answer) {
     auto name = in.string(kMaxName);
     auto payload = in.bytes(bootstrap::kMaxPayload);
     FERRY_TRY(in.finish("a call"));
-    auto* provider = device_.provider(name);
+    auto* provider = context_.provider(name);
     if (provider == nullptr)
       return fail(Code::kUnavailable, "this device has no provider '{}'", name);
     return provider->serve(*this, payload);
@@ -249,7 +248,7 @@ void Session::look_up_on_loop(const bootstrap::Frame& frame) {
     if (session == nullptr) return;
     Result<std::vector<std::byte>> result;
     if (found) {
-      auto checked = session->device_.grants->check(*found, 0, 0, Rights::kNone, session->number_);
+      auto checked = session->context_.grants->check(*found, 0, 0, Rights::kNone, session->number_);
       auto wire = found->to_wire();
       if (checked) {
         result = std::vector<std::byte>(wire.begin(), wire.end());
@@ -261,7 +260,7 @@ void Session::look_up_on_loop(const bootstrap::Frame& frame) {
     }
     session->answer(id, result);
   };
-  device_.book.look_up(name, number_, Deadline::after(wait), std::move(reply));
+  context_.book->look_up(name, number_, Deadline::after(wait), std::move(reply));
 }
 
 Status Session::answer_on_loop(const bootstrap::Frame& frame) {

@@ -9,33 +9,22 @@
 #include "ferry/bootstrap/frame.h"
 #include "ferry/bootstrap/hello.h"
 #include "ferry/fabric/frame_socket_internal.h"
+#include "ferry/fabric/introduction_internal.h"
 #include "ferry/fabric/liveness_internal.h"
 #include "ferry/fabric/pending_calls_internal.h"
 #include "ferry/fabric/provider_internal.h"
+#include "ferry/fabric/session_context_internal.h"
 #include "ferry/fabric/session_frames_internal.h"
 
 namespace ferry::fabric {
 
 class ChannelCore;
-class DeviceCore;
-
-// What a device says of itself to authenticated peers: the blob of the handshake.
-struct Introduction {
-  PeerIdentity identity;
-  std::map<std::string, std::vector<std::byte>> offers;  // by provider
-
-  std::vector<std::byte> encode() const;
-  static Result<Introduction> decode(std::span<const std::byte> blob);
-};
-
-// Who and where this process is, as its peers are told.
-PeerIdentity identity_of_this_process(std::string endpoint);
 
 // One authenticated peer and the control connection to it. Thread-safe; *_on_loop methods belong to
 // the control loop. Ends once: then its lanes are closed and every call fails with the cause.
 class Session final : public PeerSession, public std::enable_shared_from_this<Session> {
  public:
-  Session(DeviceCore& device, bool connector, Fd socket, std::uint32_t number,
+  Session(const SessionContext& context, bool connector, Fd socket, std::uint32_t number,
           const bootstrap::Hello& peer, const bootstrap::Bytes32& key, Introduction introduction);
   ~Session() override;
 
@@ -96,7 +85,7 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   void answer(std::uint64_t id, const Result<std::vector<std::byte>>& result);
   std::shared_ptr<ChannelCore> core_of(std::uint32_t lane);
 
-  DeviceCore& device_;
+  const SessionContext& context_;
   const bool connector_;
   const std::uint32_t number_;
   const std::uint32_t number_at_peer_;

@@ -3,7 +3,6 @@
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/codec.h"
 #include "ferry/fabric/channel_core_internal.h"
-#include "ferry/fabric/device_core_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
@@ -42,9 +41,9 @@ Result<std::shared_ptr<ChannelCore>> Session::open_lane(std::uint32_t lane, Prov
   LockGuard<Mutex> opening(opening_);
   if (auto core = core_of(lane); core != nullptr && core->lane().up()) return core;
   auto made = FERRY_TRY(
-      connect_lane(*this, shared_from_this(), lane, provider, device_.next_loop(), deadline));
-  auto core = std::make_shared<ChannelCore>(device_.shared_from_this(), shared_from_this(), lane,
-                                            provider, why, made);
+      connect_lane(*this, shared_from_this(), lane, provider, context_.next_loop(), deadline));
+  auto core = std::make_shared<ChannelCore>(context_.channels(), shared_from_this(), lane, provider,
+                                            why, made);
   {
     LockGuard<Mutex> guard(lock_);
     cores_[lane] = core;
@@ -77,7 +76,7 @@ Status Session::reconnect_lane(std::uint32_t lane, Deadline deadline) {
 // Whoever says so may hold the token of the lane's loop, and a channel that ends needs it: if its
 // last user goes while it is looked for here, it must not end on that thread.
 void Session::lane_broken(Lane& lane, Error cause) {
-  device_.control->report({shared_from_this(), std::move(cause), &lane});
+  context_.report({shared_from_this(), std::move(cause), &lane});
 }
 
 void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
@@ -92,7 +91,7 @@ void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
     logger().info("lane {} to {} is connected anew: {}", number, identity().endpoint,
                   cause.to_string());
     if (connector_) {
-      device_.reconnector.add(shared_from_this(), number);
+      context_.reconnect(shared_from_this(), number);
     } else {
       send_lane(FrameType::kReconnectLane, number);
     }
@@ -112,9 +111,8 @@ void Session::drop_lane(std::uint32_t lane) {
   send_lane(FrameType::kCloseLane, lane);
   if (!last || !connector_) return;
   send(FrameType::kBye, 0, {});
-  device_.control->report(
-      {shared_from_this(),
-       fail(Code::kCancelled, "the last channel of the session was closed").value()});
+  context_.report({shared_from_this(),
+                   fail(Code::kCancelled, "the last channel of the session was closed").value()});
 }
 
 }  // namespace ferry::fabric

@@ -6,7 +6,6 @@
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/codec.h"
 #include "ferry/fabric/channel_core_internal.h"
-#include "ferry/fabric/device_core_internal.h"
 #include "ferry/fabric/session_internal.h"
 
 // How a session learns that its peer is gone or leaves, and how it ends.
@@ -43,9 +42,7 @@ Error Session::last_words_on_loop(const Error& cause) {
   return goodbye_ == nullptr ? cause : *goodbye_;
 }
 
-void Session::peer_lost(Error cause) {
-  device_.control->report({shared_from_this(), std::move(cause)});
-}
+void Session::peer_lost(Error cause) { context_.report({shared_from_this(), std::move(cause)}); }
 
 void Session::end_on_loop(const Error& cause) {
   std::map<std::uint32_t, std::weak_ptr<ChannelCore>> cores;
@@ -58,7 +55,7 @@ void Session::end_on_loop(const Error& cause) {
     accepted.swap(accepted_);
   }
   if (cause.code() != Code::kCancelled) {
-    device_.peers.lost.add();
+    context_.peers->lost.add();
     logger().info("session with {} ended: {}", identity().endpoint, cause.to_string());
   }
   if (const auto silence = liveness_.given_up_after().count(); silence != 0) {
@@ -72,9 +69,9 @@ void Session::end_on_loop(const Error& cause) {
   for (auto& [number, weak] : cores)
     if (auto core = weak.lock()) core->fail(cause);
   for (auto& [number, entry] : accepted) entry.second->close(cause);
-  device_.book.forget(number_);
-  for (auto& provider : device_.providers) provider->forget(*this);
-  device_.notify_loops();
+  context_.book->forget(number_);
+  for (const auto& provider : *context_.providers) provider->forget(*this);
+  for (const auto& loop : *context_.loops) loop->notify();
 }
 
 }  // namespace ferry::fabric

@@ -10,7 +10,7 @@
 
 #include "ferry/bootstrap/codec.h"
 #include "ferry/bootstrap/dial.h"
-#include "ferry/fabric/session_internal.h"
+#include "ferry/fabric/introduction_internal.h"
 #include "tests/process/kit.h"
 
 namespace ferry::process {

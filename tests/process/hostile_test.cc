@@ -8,7 +8,8 @@
 #include "ferry/bootstrap/codec.h"
 #include "ferry/bootstrap/frame.h"
 #include "ferry/bootstrap/hello.h"
-#include "ferry/fabric/session_internal.h"
+#include "ferry/fabric/introduction_internal.h"
+#include "ferry/fabric/session_frames_internal.h"
 #include "ferry/fabric/tcp/frame_internal.h"
 #include "tests/process/kit.h"
 
