@@ -231,11 +231,11 @@ Result<std::size_t> Channel::receive(std::span<std::byte> into, Deadline deadlin
   auto* core = core_.get();
   // A lane that broke while the peer lives is connected anew meanwhile.
   auto there = [core] {
-    return core->lane().has_message() || !core->session().alive() || core->failed();
+    return core->lane().has_message() || !core->connection().alive() || core->failed();
   };
   core->lane().loop().wait_until(there, deadline, mode);
   if (core->lane().has_message()) return core->lane().take_message(into);
-  FERRY_TRY(core->session().check_alive());
+  FERRY_TRY(core->connection().check_alive());
   if (core->failed()) return fail(Code::kUnavailable, "the channel to {} is down", peer_endpoint());
   return fail(Code::kDeadlineExceeded, "no message came from {} in time", peer_endpoint());
 }
@@ -253,7 +253,7 @@ Result<RemoteRegion> Channel::look_up(std::string_view name, Deadline deadline) 
   std::vector<std::byte> request;
   auto wait = static_cast<std::uint32_t>(deadline.left_ms());
   bootstrap::Encoder(request).u32(wait).string(name);
-  auto answer = FERRY_TRY(core_->session().request(FrameType::kLookUp, request, deadline));
+  auto answer = FERRY_TRY(core_->connection().request(FrameType::kLookUp, request, deadline));
   return RemoteRegion::from_wire(answer);
 }
 
@@ -278,24 +278,24 @@ std::string Channel::provider() const {
 }
 std::string Channel::why() const { return core_ == nullptr ? "" : core_->why(); }
 std::string Channel::peer_endpoint() const {
-  return core_ == nullptr ? "" : core_->session().identity().endpoint;
+  return core_ == nullptr ? "" : core_->connection().identity().endpoint;
 }
 DeviceId Channel::peer() const {
-  return core_ == nullptr ? DeviceId{} : core_->session().identity().device;
+  return core_ == nullptr ? DeviceId{} : core_->connection().identity().device;
 }
 std::string Channel::peer_host() const {
-  return core_ == nullptr ? "" : core_->session().identity().host;
+  return core_ == nullptr ? "" : core_->connection().identity().host;
 }
-std::uint32_t Channel::session_number() const { return core_->session().number(); }
+std::uint32_t Channel::session_number() const { return core_->connection().number(); }
 PeerState Channel::peer_state() const {
-  if (core_ == nullptr || core_->failed() || !core_->session().alive()) return PeerState::kLost;
-  return core_->session().silent_for() == Nanos(0) ? PeerState::kAnswers : PeerState::kSilent;
+  if (core_ == nullptr || core_->failed() || !core_->connection().alive()) return PeerState::kLost;
+  return core_->connection().silent_for() == Nanos(0) ? PeerState::kAnswers : PeerState::kSilent;
 }
 Nanos Channel::silent_for() const {
-  return core_ == nullptr ? Nanos(0) : core_->session().silent_for();
+  return core_ == nullptr ? Nanos(0) : core_->connection().silent_for();
 }
 bool Channel::alive() const {
-  return core_ != nullptr && core_->session().alive() && core_->lane().up();
+  return core_ != nullptr && core_->connection().alive() && core_->lane().up();
 }
 
 }  // namespace ferry::fabric

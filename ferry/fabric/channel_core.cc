@@ -3,24 +3,22 @@
 
 namespace ferry::fabric {
 
-ChannelCore::ChannelCore(std::shared_ptr<ChannelShared> shared, std::shared_ptr<Session> session,
-                         std::uint32_t number, Provider& provider, std::string why,
+ChannelCore::ChannelCore(Home home, std::uint32_t number, Provider& provider, std::string why,
                          std::shared_ptr<Lane> lane)
-    : shared_(std::move(shared)),
-      session_(std::move(session)),
+    : home_(std::move(home)),
       number_(number),
       provider_(provider),
       why_(std::move(why)),
       current_(lane.get()) {
   LockGuard<Mutex> guard(lock_);
   lanes_.push_back(std::move(lane));
-  shared_->open.fetch_add(1);
+  shared().open.fetch_add(1);
 }
 
 ChannelCore::~ChannelCore() {
   fail(::ferry::fail(Code::kCancelled, "the channel was closed").value());
-  session_->drop_lane(number_);
-  shared_->open.fetch_sub(1);
+  home_.closed();
+  shared().open.fetch_sub(1);
 }
 
 void ChannelCore::replace(std::shared_ptr<Lane> lane) {
@@ -49,7 +47,8 @@ Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadlin
     return fail(Code::kInvalidArgument, "a flag is a word aligned to 8 bytes");
   auto reached = [word, value] { return flag_reached(word, value); };
   auto over = [&] {
-    return reached() || (channel != nullptr && (channel->failed() || !channel->session().alive()));
+    return reached() ||
+           (channel != nullptr && (channel->failed() || !channel->connection().alive()));
   };
   // Where the peer itself stores the flag, most arrive before it pays to start making progress.
   if (channel != nullptr && mode != WaitMode::kSleep) {
@@ -65,10 +64,10 @@ Status wait_flag(Loop& loop, const std::byte* word, std::uint64_t value, Deadlin
   loop.wait_until(over, deadline, mode);
   if (reached()) return {};
   if (channel != nullptr) {
-    FERRY_TRY(channel->session().check_alive());
+    FERRY_TRY(channel->connection().check_alive());
     if (channel->failed())
       return fail(Code::kUnavailable, "peer {} closed the channel that writes the flag",
-                  channel->session().identity().endpoint);
+                  channel->connection().identity().endpoint);
   }
   return fail(Code::kDeadlineExceeded, "the flag did not reach {} in time", value);
 }

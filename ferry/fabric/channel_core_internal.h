@@ -1,14 +1,16 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "ferry/fabric/control_connection_internal.h"
 #include "ferry/fabric/operation_internal.h"
 #include "ferry/fabric/options.h"
 #include "ferry/fabric/provider_internal.h"
-#include "ferry/fabric/session_internal.h"
 
 namespace ferry::fabric {
 
@@ -23,11 +25,17 @@ struct ChannelShared {
 };
 
 // What channels of one lane share. Posts go to the current lane; when that breaks while the peer
-// lives, the session puts a new one in its place. Closed when the last channel is.
+// lives, its session puts a new one in its place. Closed when the last channel is.
 class ChannelCore {
  public:
-  ChannelCore(std::shared_ptr<ChannelShared> shared, std::shared_ptr<Session> session,
-              std::uint32_t number, Provider& provider, std::string why,
+  // Where a channel belongs; it keeps its device and its session.
+  struct Home {
+    std::shared_ptr<ChannelShared> shared;  // null: the device is about to go
+    std::shared_ptr<ControlConnection> connection;
+    std::function<void()>
+        closed;  // called once, when the lane is closed because no channel is left
+  };
+  ChannelCore(Home home, std::uint32_t number, Provider& provider, std::string why,
               std::shared_ptr<Lane> lane);
   ~ChannelCore();
 
@@ -40,15 +48,15 @@ class ChannelCore {
 
   Transfer post(Request& request);
 
-  ChannelShared& shared() const { return *shared_; }
-  Session& session() const { return *session_; }
+  ChannelShared& shared() const { return *home_.shared; }
+  // To the peer.
+  ControlConnection& connection() const { return *home_.connection; }
   std::uint32_t number() const { return number_; }
   Provider& provider() const { return provider_; }
   const std::string& why() const { return why_; }
 
  private:
-  const std::shared_ptr<ChannelShared> shared_;
-  const std::shared_ptr<Session> session_;
+  const Home home_;
   const std::uint32_t number_;
   Provider& provider_;
   const std::string why_;

@@ -44,11 +44,11 @@ Result<std::pair<Provider*, std::string>> DeviceCore::choose(
   std::string passed;
   for (const auto& provider : providers) {
     auto name = std::string(provider->name());
-    auto offer = session.offers().find(name);
+    auto offer = session.connection().offers().find(name);
     Status usable;
     if (auto tried = failed.find(name); tried != failed.end()) {
       usable = fail(Code::kUnavailable, "{}", tried->second);
-    } else if (offer == session.offers().end()) {
+    } else if (offer == session.connection().offers().end()) {
       usable = fail(Code::kUnavailable, "the peer does not offer it");
     } else {
       usable = provider->usable(session.identity(), offer->second);

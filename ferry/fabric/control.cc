@@ -1,9 +1,3 @@
-#include <fcntl.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include <algorithm>
-
 #include "ferry/base/log.h"
 #include "ferry/bootstrap/endpoint.h"
 #include "ferry/bootstrap/socket.h"
@@ -70,13 +64,13 @@ int Control::progress_on_loop() {
   return static_cast<int>(failures.size());
 }
 
-void Control::ready_on_loop(std::uint64_t cookie, std::uint32_t events) {
+void Control::ready_on_loop(std::uint64_t cookie, std::uint32_t) {
   int fd = static_cast<int>(cookie);
   if (admission_->ready_on_loop(fd)) return;
   auto found = by_fd_.find(fd);
   if (found == by_fd_.end()) return not_a_session_on_loop(fd);
   auto session = found->second;  // may leave the map meanwhile
-  session->ready_on_loop({}, events);
+  session->ready_on_loop({});
 }
 
 // The end of a process of this host; or of a session that ended while somebody sent to it.
@@ -149,8 +143,8 @@ void Control::start_on_loop(const std::shared_ptr<Session>& session,
   by_fd_.emplace(session->fd(), session);
   processes_->add_on_loop(session->identity());
   count_.fetch_add(1, std::memory_order_relaxed);
-  session->start();
-  if (!first.empty()) session->ready_on_loop(first, EPOLLIN);
+  session->start_on_loop();
+  if (!first.empty()) session->ready_on_loop(first);
 }
 
 Result<std::shared_ptr<Session>> Control::add(std::uint32_t number, bootstrap::Dialled dialled,
@@ -164,7 +158,7 @@ Result<std::shared_ptr<Session>> Control::add(std::uint32_t number, bootstrap::D
   }
   loop_->with_token([&, &first = joined.rest] { start_on_loop(session, first); });
   if (shut_.load()) report({session, fail(Code::kCancelled, "the device was closed").value()});
-  FERRY_TRY(session->check_alive());
+  FERRY_TRY(session->connection().check_alive());
   return session;
 }
 

@@ -171,7 +171,11 @@ SessionContext DeviceCore::session_context() {
   lent.unsent = &unsent;
   lent.peers = &peers;
   lent.next_loop = [this]() -> Loop& { return *loops[next_loop_.fetch_add(1) % loops.size()]; };
-  lent.channels = [this] { return std::shared_ptr<ChannelShared>(shared_from_this(), &channels); };
+  lent.channels = [this]() -> std::shared_ptr<ChannelShared> {
+    auto self = weak_from_this().lock();
+    if (self == nullptr) return nullptr;
+    return {std::move(self), &channels};
+  };
   lent.accepted = [this](std::shared_ptr<ChannelCore> core) { accepted(std::move(core)); };
   lent.reconnect = [this](const std::shared_ptr<Session>& session, std::uint32_t lane) {
     reconnector.add(session, lane);

@@ -38,8 +38,8 @@ struct SessionContext {
   Book* book = nullptr;
   Outbox::Total* unsent = nullptr;  // bytes of all control connections
   PeerCounts* peers = nullptr;
-  std::function<Loop&()> next_loop;  // for a new lane
-  std::function<std::shared_ptr<ChannelShared>()> channels;
+  std::function<Loop&()> next_loop;                          // for a new lane
+  std::function<std::shared_ptr<ChannelShared>()> channels;  // null: the device is about to go
   // The peer has opened a channel.
   std::function<void(std::shared_ptr<ChannelCore>)> accepted;
   // The lane is to be connected anew, soon.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace ferry::fabric {
@@ -18,5 +19,8 @@ enum class FrameType : std::uint16_t {
   kAnswer = 10,        // code, text or payload
   kBye = 11,           // nothing: the sender leaves; or milliseconds of silence: it gives us up
 };
+
+// Bytes of a name in a frame: of a provider, or in the address book.
+inline constexpr std::size_t kMaxNameInFrame = 256;
 
 }  // namespace ferry::fabric
