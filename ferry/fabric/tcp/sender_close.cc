@@ -32,24 +32,14 @@ void Sender::wait_until_quiet() {
 bool Sender::collect_expired(std::int64_t now, Chain& out) {
   take_over();
   {
-    LockGuard<SpinLock> guard(lock_);
-    late_.store(0, std::memory_order_relaxed);
-    for (Chain* chain : {&requests_, &held_}) {
-      Chain kept;
-      while (Operation* op = chain->pop()) {
-        if (is_over(*op, now)) {
-          out.push(op);
-          backlog_.fetch_sub(1, std::memory_order_relaxed);
-        } else {
-          kept.push(op);
-        }
-      }
-      *chain = kept;
-    }
+    LockGuard<SpinLock> guard(queue_.lock);
+    queue_.take_expired(is_over, now, out);
   }
   bool must_break = false;
-  for (std::size_t i = 0; i < count_; ++i)
-    if (frame(i).op != nullptr && is_over(*frame(i).op, now)) must_break |= !give_up_frame(i, out);
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    const Operation* op = batch_.frame(i).op;
+    if (op != nullptr && is_over(*op, now)) must_break |= !give_up_frame(i, out);
+  }
   for (auto id = window_.done() + 1; id <= window_.sent(); ++id) {
     Window::Entry& entry = window_.entry(id);
     if (!entry.open || entry.op == nullptr || !is_over(*entry.op, now)) continue;
@@ -61,18 +51,13 @@ bool Sender::collect_expired(std::int64_t now, Chain& out) {
 }
 
 bool Sender::give_up_frame(std::size_t index, Chain& out) {
-  Frame& given = frame(index);
-  bool begun = index == 0 && offset_ != 0;
+  Frame& given = batch_.frame(index);
+  bool begun = batch_.has_begun(index);
   // Half sent: the peer waits for the rest of the bytes, and only the lane's end lets go of them.
   bool stuck = begun && given.length != 0;
   if (!begun) {
-    if (given.header.kind() == FrameType::kMessage) --messages_;
-    batched_ -= given.length;
-    given.header.type = static_cast<std::uint8_t>(FrameType::kNop);
-    given.header.bits = 0;
-    given.header.length = 0;
-    given.payload = nullptr;
-    given.length = 0;
+    if (given.header.kind() == FrameType::kMessage) queue_.return_credit();
+    batch_.blank(index);
     window_.entry(given.header.id).type = FrameType::kNop;
   }
   window_.entry(given.header.id).op = nullptr;
@@ -86,22 +71,17 @@ void Sender::say_goodbye(Nanos given_up_after) {
   bye.type = static_cast<std::uint8_t>(FrameType::kBye);
   bye.value = static_cast<std::uint64_t>(given_up_after / std::chrono::milliseconds(1));
   // Answers in the batch never leave: what they belong to is not done.
-  if (count_ == 0) stamp(bye, placed_.load(std::memory_order_acquire));
+  if (batch_.empty()) stamp(bye, placed_.load(std::memory_order_acquire));
   [[maybe_unused]] auto sent = ::send(fd_, &bye, sizeof bye, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void Sender::close(bool goodbye, Nanos given_up_after, Chain& out) {
   take_over();
   {
-    LockGuard<SpinLock> guard(lock_);
-    closed_ = true;
-    while (Operation* op = requests_.pop()) out.push(op);
-    while (Operation* op = held_.pop()) out.push(op);
-    if (goodbye && offset_ == 0 && fd_ >= 0) say_goodbye(given_up_after);
-    for (; answers_head_ != answers_tail_; ++answers_head_)
-      answers_[answers_head_ % kWindow].reason.reset();
-    backlog_.store(0, std::memory_order_relaxed);
-    late_.store(0, std::memory_order_relaxed);
+    LockGuard<SpinLock> guard(queue_.lock);
+    queue_.close(out);
+    if (goodbye && !batch_.has_begun(0) && fd_ >= 0) say_goodbye(given_up_after);
+    queue_.forget_answers();
   }
   for (auto id = window_.done() + 1; id <= window_.last(); ++id) {
     Window::Entry& entry = window_.entry(id);
@@ -110,9 +90,7 @@ void Sender::close(bool goodbye, Nanos given_up_after, Chain& out) {
     entry.open = false;
   }
   window_.done_through(window_.last());
-  count_ = 0;
-  offset_ = 0;
-  batched_ = 0;
+  batch_.clear();
   dead_.store(true, std::memory_order_relaxed);
   hand_back();
 }
