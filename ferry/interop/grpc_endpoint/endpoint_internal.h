@@ -17,6 +17,8 @@
 
 namespace ferry::interop {
 
+class Endpoints;
+
 // As gRPC's own endpoint says it, so that calls end with this status.
 inline absl::Status unavailable_status(const char* text) {
   auto status = absl::UnknownError(text);
@@ -46,7 +48,7 @@ class FerryEndpoint final : public grpc_endpoint,
   // What an endpoint uses of the process's.
   struct Around {
     Doorbell& doorbell;
-    EndpointSchedule<FerryEndpoint>& endpoints;
+    Endpoints& endpoints;
     Waker& waker;
     Background& background;
   };
@@ -169,6 +171,8 @@ class FerryEndpoint final : public grpc_endpoint,
   std::atomic<bool> blocked_{false};  // the rest of the write waits for memory
 };
 
-using Endpoints = EndpointSchedule<FerryEndpoint>;
+// Those of this process. An endpoint enters itself here when it is made, and leaves when gRPC
+// destroys it.
+class Endpoints final : public EndpointSchedule<FerryEndpoint> {};
 
 }  // namespace ferry::interop
