@@ -312,4 +312,6 @@ Error ShmLane::cause() const {
   return fail(Code::kUnavailable, "the shared-memory lane is not up").value();
 }
 
+template class DoorbellSource<ShmLane>;
+
 }  // namespace ferry::fabric::shm

@@ -18,6 +18,9 @@
 
 namespace ferry::fabric::shm {
 
+class ShmLane;
+using ShmSource = DoorbellSource<ShmLane>;
+
 // What all lanes of a provider share.
 struct LaneShared {
   ProviderContext* context;
@@ -121,5 +124,7 @@ class ShmLane final : public Lane {
   std::optional<Error> cause_ FERRY_GUARDED_BY(lock_);
   std::vector<std::uint64_t> mapped_ FERRY_GUARDED_BY(lock_);
 };
+
+extern template class DoorbellSource<ShmLane>;
 
 }  // namespace ferry::fabric::shm

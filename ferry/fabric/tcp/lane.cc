@@ -10,7 +10,6 @@
 #include "ferry/base/waiting.h"
 #include "ferry/fabric/peer_watch_internal.h"
 #include "ferry/fabric/tcp/lane_internal.h"
-#include "ferry/fabric/tcp/source_internal.h"
 
 namespace ferry::fabric::tcp {
 
@@ -70,7 +69,7 @@ const Capabilities& TcpLane::what_it_can() {
   return can;
 }
 
-TcpLane::TcpLane(SocketSource& source, ProviderContext& context, std::shared_ptr<PeerSession> peer,
+TcpLane::TcpLane(TcpSource& source, ProviderContext& context, std::shared_ptr<PeerSession> peer,
                  std::uint32_t number)
     : Lane(source.loop()),
       source_(source),
@@ -123,7 +122,7 @@ Transfer TcpLane::post(Request& request) {
   if (late && may_leave_late()) return Transfer::pending(op);
   auto outcome = sender_.kick(false);
   bool go_on = outcome == Sender::Outcome::kMore;
-  if (go_on || !hot_.load(std::memory_order_relaxed)) source_.call(*this);
+  if (go_on || !in_source_.hot.load(std::memory_order_relaxed)) source_.call(*this);
   // A socket that is not full sends no event: the loop has to be told to go on.
   if (go_on) loop().notify();
   return Transfer::pending(op);
@@ -133,7 +132,7 @@ Transfer TcpLane::post(Request& request) {
 // all of them sleep, nobody would. Whoever goes to sleep says so first and looks for it then.
 bool TcpLane::may_leave_late() {
   if (sender_.late() >= kMostLate) return false;
-  if (!hot_.load(std::memory_order_relaxed)) source_.call(*this);
+  if (!in_source_.hot.load(std::memory_order_relaxed)) source_.call(*this);
   return !loop().anybody_asleep();
 }
 
@@ -333,5 +332,7 @@ void TcpLane::tick_on_loop(std::int64_t now) {
                 : Status(fail(Code::kDeadlineExceeded, "{} did not answer on lane {} in time",
                               peer_->identity().endpoint, number_)));
 }
+
+template class SocketSource<TcpLane>;
 
 }  // namespace ferry::fabric::tcp

@@ -12,17 +12,19 @@
 #include "ferry/fabric/tcp/frame_handler_internal.h"
 #include "ferry/fabric/tcp/receiver_internal.h"
 #include "ferry/fabric/tcp/sender_internal.h"
+#include "ferry/fabric/tcp/source_internal.h"
 
 namespace ferry::fabric::tcp {
 
-class SocketSource;
+class TcpLane;
+using TcpSource = SocketSource<TcpLane>;
 
 // One socket. post() and take_message() are for any thread; *_on_loop for the token's holder.
 class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> {
  public:
   static const Capabilities& what_it_can();
 
-  TcpLane(SocketSource& source, ProviderContext& context, std::shared_ptr<PeerSession> peer,
+  TcpLane(TcpSource& source, ProviderContext& context, std::shared_ptr<PeerSession> peer,
           std::uint32_t number);
   ~TcpLane() override;
 
@@ -48,10 +50,11 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   bool has_work_on_loop() const;
   PeerSession& peer() const { return *peer_; }
   void wait_until_quiet() { sender_.wait_until_quiet(); }
+  bool is_shut_on_loop() const { return shut_; }
+  int fd() const { return socket_.get(); }
+  SourceEntry<TcpLane>& in_source() { return in_source_; }
 
  private:
-  friend class SocketSource;
-
   bool may_leave_late();
   int receive_on_loop();
   void wake_at_on_loop(std::uint64_t bytes);
@@ -62,7 +65,7 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   void shut_on_loop(const Error& cause, bool goodbye, Chain first = {});
   Error cause();
 
-  SocketSource& source_;
+  TcpSource& source_;
   OperationPool& operations_;
   const std::shared_ptr<PeerSession> peer_;
   const std::uint32_t number_;
@@ -76,19 +79,15 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   SpinLock cause_lock_;
   std::optional<Error> cause_ FERRY_GUARDED_BY(cause_lock_);
 
-  // Of the token's holder: kept by SocketSource.
+  // Of the token's holder.
   bool shut_ = false;
   bool readable_ = false;  // an event said so and the socket has not been emptied since
   bool ended_ = false;     // the peer's end is closed: read until the end
   int wake_at_ = 1;        // bytes that must have arrived before the socket is called readable
-  unsigned idle_ = 0;
-  unsigned looks_ = 0;  // at the socket since something waits to be sent late
-  std::uint64_t cookie_ = 0;
-  std::atomic<bool> hot_{false};  // written by the token's holder, read by whoever posts
-  // Whether the lane is in the source's stack of lanes to look at, which keeps it alive meanwhile.
-  std::atomic<bool> called_{false};
-  std::shared_ptr<TcpLane> called_self_;
-  TcpLane* next_called_ = nullptr;
+  unsigned looks_ = 0;     // at the socket since something waits to be sent late
+  SourceEntry<TcpLane> in_source_;
 };
+
+extern template class SocketSource<TcpLane>;
 
 }  // namespace ferry::fabric::tcp

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "ferry/fabric/tcp/lane_internal.h"
-#include "ferry/fabric/tcp/source_internal.h"
 #include "ferry/fabric/tcp/test_kit_internal.h"
 
 namespace ferry::fabric::tcp {
@@ -45,7 +44,7 @@ class TcpLaneAlone : public ::testing::Test {
     context.grants = grants.get();
     context.operations = &operations;
     context.loops = &loops;
-    source = std::make_unique<SocketSource>(*loops[0]);
+    source = std::make_unique<TcpSource>(*loops[0]);
     int fds[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     theirs = Fd(fds[1]);
@@ -129,7 +128,7 @@ class TcpLaneAlone : public ::testing::Test {
   OperationPool operations;
   std::unique_ptr<GrantTable> grants;
   ProviderContext context{};
-  std::unique_ptr<SocketSource> source;
+  std::unique_ptr<TcpSource> source;
   std::shared_ptr<FakeSession> session = std::make_shared<FakeSession>();
   Fd theirs;
   std::shared_ptr<TcpLane> lane;

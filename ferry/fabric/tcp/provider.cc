@@ -13,7 +13,6 @@
 #include "ferry/bootstrap/hello.h"
 #include "ferry/bootstrap/socket.h"
 #include "ferry/fabric/tcp/lane_internal.h"
-#include "ferry/fabric/tcp/source_internal.h"
 
 namespace ferry::fabric::tcp {
 
@@ -35,7 +34,7 @@ Status prepare_socket(int fd, Nanos give_up) {
 class TcpProvider final : public Provider {
  public:
   explicit TcpProvider(ProviderContext& context) : context_(context) {
-    for (auto& loop : *context.loops) sources_.push_back(std::make_unique<SocketSource>(*loop));
+    for (auto& loop : *context.loops) sources_.push_back(std::make_unique<TcpSource>(*loop));
   }
   ~TcpProvider() override;
 
@@ -64,7 +63,7 @@ class TcpProvider final : public Provider {
                                      Loop& loop);
 
   ProviderContext& context_;
-  std::vector<std::unique_ptr<SocketSource>> sources_;
+  std::vector<std::unique_ptr<TcpSource>> sources_;
   Mutex lock_;
   // Accepted, and waiting for their sockets. The session that accepted them owns them.
   std::map<std::uint64_t, std::weak_ptr<TcpLane>> awaited_ FERRY_GUARDED_BY(lock_);
