@@ -257,9 +257,13 @@ Result<RemoteRegion> Channel::look_up(std::string_view name, Deadline deadline) 
   return RemoteRegion::from_wire(answer);
 }
 
-Result<std::span<std::byte>> Channel::map(const RemoteRegion& remote) {
+Result<std::span<std::byte>> Channel::map(const RemoteRegion& remote, Deadline deadline) {
   if (core_ == nullptr) return tl::unexpected<Error>(closed().error());
-  return core_->lane().map(remote);
+  return core_->lane().map(remote, deadline);
+}
+
+Result<std::span<std::byte>> Channel::map(const RemoteRegion& remote) {
+  return map(remote, Deadline::after(std::chrono::seconds(1)));
 }
 
 void Channel::wake_peer() const {

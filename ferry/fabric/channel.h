@@ -89,8 +89,11 @@ class Channel {
   // The peer's address book: a region by the name it was published under; waits for it to appear.
   Result<RemoteRegion> look_up(std::string_view name, Deadline deadline);
 
-  // The peer's region as memory of this process, where capabilities().maps_peer says so.
-  Result<std::span<std::byte>> map(const RemoteRegion& remote);
+  // The peer's region as memory of this process, where capabilities().maps_peer says so. The peer
+  // has handed it over already, unless it is slow: kDeadlineExceeded says that it did not in time.
+  // A deadline that is past looks at what has arrived and does not wait.
+  Result<std::span<std::byte>> map(const RemoteRegion& remote, Deadline deadline);
+  Result<std::span<std::byte>> map(const RemoteRegion& remote);  // waits for a second at most
 
   // After a release-store of a flag to memory that map() gave: wakes a receiver that sleeps until a
   // flag comes. A receiver that spins needs none.

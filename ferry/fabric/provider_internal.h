@@ -114,8 +114,9 @@ class Lane {
   // effect, not even what has arrived. What the peer sends on the lane's successor comes later.
   virtual void abandon(const Error& cause) { close(cause); }
   // A peer's region as memory of this process; kUnimplemented where capabilities say so.
-  virtual Result<std::span<std::byte>> map(const RemoteRegion& remote) {
-    (void)remote;
+  // kDeadlineExceeded if the peer does not hand it over in time.
+  virtual Result<std::span<std::byte>> map(const RemoteRegion& remote, Deadline deadline) {
+    (void)remote, (void)deadline;
     return fail(Code::kUnimplemented, "this path cannot map a peer's memory; use shared memory");
   }
   // After a store to memory that map() gave: wakes whoever sleeps at the peer until a flag comes.

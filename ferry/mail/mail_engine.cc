@@ -79,8 +79,8 @@ void MailEngine::do_rest() {
   end_rest();  // it may wait for the peer, so it comes last
 }
 
-// The first look at a region may ask the peer, which can take a second to prove a liar: one message
-// at a time, and no further than its first region that is not there.
+// One message at a time, and no further than its first region that is not there: what cannot be
+// mapped at once is read. Whoever waits for a message has a deadline of its own.
 void MailEngine::map_next() {
   MailMapping mapping;
   {
@@ -89,7 +89,7 @@ void MailEngine::map_next() {
   }
   if (mapping.parcel == nullptr) return;
   for (const auto& region : mapping.regions) {
-    const auto mapped = path_.channel.map(region);
+    const auto mapped = path_.channel.map(region, Deadline());
     if (!mapped) break;
     mapping.found.emplace_back(region.key, *mapped);
   }

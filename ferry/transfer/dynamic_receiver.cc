@@ -95,8 +95,14 @@ struct DynamicReceiver::Core final : Arrival::Owner {
 
   Status try_large() {
     if (options.in_place && channel.capabilities().maps_peer) {
-      mapped = FERRY_TRY(map(current->region)).first(current->bytes);
-      return {};
+      auto there = map(current->region);
+      if (there) {
+        mapped = there->first(current->bytes);
+        return {};
+      }
+      // What the sender did not hand over in time is read: that has no wait that ignores deadlines.
+      if (there.error().code() != Code::kDeadlineExceeded)
+        return tl::unexpected<Error>(there.error());
     }
     storage = FERRY_TRY(pool.take(current->bytes));
     ++stats.reads;
@@ -126,7 +132,8 @@ struct DynamicReceiver::Core final : Arrival::Owner {
 
   Result<std::span<std::byte>> map(const fabric::RemoteRegion& region) {
     auto found = maps.find(region.key);
-    if (found == maps.end()) found = maps.emplace(region.key, FERRY_TRY(channel.map(region))).first;
+    if (found == maps.end())
+      found = maps.emplace(region.key, FERRY_TRY(channel.map(region, Deadline()))).first;
     if (found->second.size() < current->bytes)
       return fail(Code::kDataLoss, "{} granted {} bytes of a tensor of {}", channel.peer_endpoint(),
                   found->second.size(), current->bytes);

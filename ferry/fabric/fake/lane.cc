@@ -98,8 +98,8 @@ Result<std::size_t> FakeLane::take_message(std::span<std::byte> into) {
 
 bool FakeLane::has_message() const { return link_->has_message(end_); }
 
-Result<std::span<std::byte>> FakeLane::map(const RemoteRegion& remote) {
-  if (!capabilities_.maps_peer) return Lane::map(remote);
+Result<std::span<std::byte>> FakeLane::map(const RemoteRegion& remote, Deadline deadline) {
+  if (!capabilities_.maps_peer) return Lane::map(remote, deadline);
   return peer_node_->lend(remote, peer_->number_at_peer(), this);
 }
 

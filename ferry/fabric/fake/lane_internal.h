@@ -26,7 +26,7 @@ class FakeLane final : public Lane, public Loop::Source {
   Result<std::size_t> take_message(std::span<std::byte> into) override;
   bool has_message() const override;
   void close(const Error& cause) override;
-  Result<std::span<std::byte>> map(const RemoteRegion& remote) override;
+  Result<std::span<std::byte>> map(const RemoteRegion& remote, Deadline deadline) override;
   void wake_peer() const override { peer_node_->wake(); }
   const Capabilities& capabilities() const override { return capabilities_; }
   bool up() const override { return up_.load(std::memory_order_acquire) && !link_->broken(); }

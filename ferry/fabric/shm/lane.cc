@@ -96,7 +96,9 @@ Transfer ShmLane::post_write(Request& request) {
       case Attempt::kFailed:
         return Transfer::failed(*error);
       default:
-        if (auto known = resolve(request); !known) return Transfer::failed(known.error());
+        auto known = resolve(request);
+        if (!known) return Transfer::failed(known.error());
+        if (!*known) return post_stream(request);
     }
   }
   return post_stream(request);  // the cache is fought over; the peer can always do it
@@ -119,7 +121,9 @@ Transfer ShmLane::post_read(Request& request) {
     if (how == Attempt::kDone) return Transfer::done();
     if (how == Attempt::kNotMapped) return post_own_read(request);
     if (how == Attempt::kRefused) return why_refused(request, Rights::kRead);
-    if (auto known = resolve(request); !known) return Transfer::failed(known.error());
+    auto known = resolve(request);
+    if (!known) return Transfer::failed(known.error());
+    if (!*known) break;
   }
   return post_stream(request);
 }
@@ -149,7 +153,9 @@ Transfer ShmLane::post_atomic(Request& request) {
     if (how == Attempt::kDone) return Transfer::done(found);
     if (how == Attempt::kNotMapped) break;
     if (how == Attempt::kRefused) return why_refused(request, Rights::kAtomic);
-    if (auto known = resolve(request); !known) return Transfer::failed(known.error());
+    auto known = resolve(request);
+    if (!known) return Transfer::failed(known.error());
+    if (!*known) break;
   }
   return post_stream(request);
 }
@@ -170,10 +176,14 @@ Transfer ShmLane::post_stream(Request& request) {
   return Transfer::pending(op);
 }
 
-Status ShmLane::resolve(const Request& request) {
-  FERRY_TRY(peer_->resolve(request.remote));
-  if (request.flag != nullptr) FERRY_TRY(peer_->resolve(request.flag->region));
-  return {};
+// False: the peer has yet to hand over what it has granted. It may be stopped, and a post waits for
+// nobody: the request goes through the ring, as with memory that nobody can map.
+Result<bool> ShmLane::resolve(const Request& request) {
+  auto known = peer_->resolve(request.remote, Deadline());
+  if (known && request.flag != nullptr) known = peer_->resolve(request.flag->region, Deadline());
+  if (!known && known.error().code() == Code::kDeadlineExceeded) return false;
+  if (!known) return tl::unexpected<Error>(known.error());
+  return true;
 }
 
 Transfer ShmLane::why_refused(const Request& request, Rights need) const {
@@ -186,9 +196,9 @@ Transfer ShmLane::why_refused(const Request& request, Rights need) const {
       peer_->why_not(request.flag->region, request.flag->offset, 8, Rights::kWrite));
 }
 
-Result<std::span<std::byte>> ShmLane::map(const RemoteRegion& remote) {
+Result<std::span<std::byte>> ShmLane::map(const RemoteRegion& remote, Deadline deadline) {
   if (!up()) return tl::unexpected<Error>(cause());
-  auto memory = FERRY_TRY(peer_->resolve(remote));
+  auto memory = FERRY_TRY(peer_->resolve(remote, deadline));
   if (memory.data() == nullptr)
     return fail(Code::kUnimplemented,
                 "the peer's region is memory of its own, which nobody can map; it must come from "

@@ -47,7 +47,7 @@ class ShmLane final : public Lane {
   Result<std::size_t> take_message(std::span<std::byte> into) override;
   bool has_message() const override;
   void close(const Error& cause) override;
-  Result<std::span<std::byte>> map(const RemoteRegion& remote) override;
+  Result<std::span<std::byte>> map(const RemoteRegion& remote, Deadline deadline) override;
   void wake_peer() const override { peer_->wake_flag_sleepers(); }
   const Capabilities& capabilities() const override { return shared_->capabilities; }
   bool up() const override { return up_.load(std::memory_order_acquire); }
@@ -103,7 +103,7 @@ class ShmLane final : public Lane {
   Attempt try_read(const Request& request);
   Attempt try_atomic(const Request& request, std::uint64_t& found);
   Result<bool> read_by_kernel(const Request& request);
-  Status resolve(const Request& request);
+  Result<bool> resolve(const Request& request);
   Transfer why_refused(const Request& request, Rights need) const;
   // Of a large copy in which the peer helped; an error ends the request.
   Status check(LargeCopies::Outcome outcome);

@@ -17,7 +17,6 @@ namespace ferry::fabric::shm {
 namespace {
 
 constexpr std::size_t kPageMask = kPage - 1;
-constexpr auto kNews = std::chrono::seconds(1);
 
 // Page table entries now, not one fault at a time within a transfer. Best effort.
 void populate(std::byte* at, std::uint64_t length, bool writable) {
@@ -46,9 +45,9 @@ void Peer::ring(std::size_t loop) const {
   [[maybe_unused]] auto written = ::write(events_[loop].get(), &one, sizeof one);
 }
 
-Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote) {
+Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote, Deadline deadline) {
   auto grant = FERRY_TRY(check(remote, 0, 0, Rights::kNone));
-  if (grant.mappable) FERRY_TRY(await_block(grant.block));
+  if (grant.mappable) FERRY_TRY(await_block(grant.block, deadline));
   LockGuard<Mutex> guard(lock_);
   std::byte* base = FERRY_TRY(base_of(grant));
   fill(grant, base);
@@ -56,19 +55,19 @@ Result<std::span<std::byte>> Peer::resolve(const RemoteRegion& remote) {
 }
 
 // A block is announced before anything in it can be granted: the news may wait in the socket, or
-// another thread may be about to take them in.
-Status Peer::await_block(std::uint32_t id) {
-  for (auto deadline = Deadline::after(kNews);;
-       std::this_thread::sleep_for(waiting::kAnnouncedBlock)) {
+// another thread may be about to take them in. A peer that has them wait at its own end may be
+// stopped.
+Status Peer::await_block(std::uint32_t id, Deadline deadline) {
+  for (bool looked = false;; looked = true) {
+    const bool expired = deadline.expired();
     {
       LockGuard<Mutex> guard(lock_);
       if (blocks_.contains(id)) return {};
     }
-    if (deadline.expired())
-      return fail(Code::kUnavailable,
-                  "the peer has granted memory of a block {} that it never "
-                  "handed over",
-                  id);
+    if (looked && expired)
+      return fail(Code::kDeadlineExceeded,
+                  "the peer has granted memory of a block {} that it has not handed over", id);
+    if (looked) std::this_thread::sleep_for(waiting::kAnnouncedBlock);
     take_news();
   }
 }

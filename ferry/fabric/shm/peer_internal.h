@@ -63,8 +63,10 @@ class Peer : public std::enable_shared_from_this<Peer> {
     return Reach::kReady;
   }
   // Looks the grant up in the peer's table, maps its block if need be, and caches it: the granted
-  // memory, or null if it is the peer's own, which nobody else can map. Outside of sections.
-  Result<std::span<std::byte>> resolve(const RemoteRegion& remote);
+  // memory, or null if it is the peer's own, which nobody else can map. kDeadlineExceeded if
+  // the peer does not hand the block over in time; what has arrived is looked at in any case.
+  // Outside of sections.
+  Result<std::span<std::byte>> resolve(const RemoteRegion& remote, Deadline deadline);
   // The grant, if it stands and allows this. Holds until the InFlight::Section ends.
   Result<GrantTable::Grant> check(const RemoteRegion& remote, std::uint64_t offset,
                                   std::uint64_t length, Rights need) const {
@@ -177,7 +179,7 @@ class Peer : public std::enable_shared_from_this<Peer> {
   }
   void fill(const GrantTable::Grant& grant, std::byte* base) FERRY_REQUIRES(lock_);
   Result<std::byte*> base_of(const GrantTable::Grant& grant) FERRY_REQUIRES(lock_);
-  Status await_block(std::uint32_t id) FERRY_EXCLUDES(lock_);
+  Status await_block(std::uint32_t id, Deadline deadline) FERRY_EXCLUDES(lock_);
   void take_news();
 
   const std::uint32_t number_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -259,6 +260,34 @@ TEST_F(HostileLink, BreaksWhenItAsksMoreThanAPeerCanHaveGranted) {
   EXPECT_EQ(state, Link::State::kUp);
   ASSERT_TRUE(sends(RevokePacket{1, 1}));
   EXPECT_EQ(link_->take(), Link::State::kBroken);
+}
+
+// A post used to wait for a second, whatever its deadline, and so did a map.
+TEST_F(HostileLink, ABlockThatItDoesNotHandOverIsNotWaitedForBeyondTheDeadline) {
+  auto grants = GrantTable::create();
+  ASSERT_TRUE(grants) << grants.error().to_string();
+  GrantTable::Grant wanted;
+  wanted.length = 4096;
+  wanted.block = 9;
+  wanted.mappable = true;
+  wanted.peer = session_->number_at_peer();
+  wanted.rights = Rights::kAll;
+  const auto grant = (*grants)->add(wanted);
+  ASSERT_TRUE(grant);
+  std::vector<Fd> fds;
+  fds.push_back(*read_only((*grants)->fd()));
+  fds.push_back(*sealed_memfd("bells", sizeof(Bell)));
+  fds.push_back(*sealed_memfd("doorbells", sizeof(Doorbell)));
+  fds.emplace_back(eventfd(0, EFD_CLOEXEC));
+  ASSERT_TRUE(peer_->meet(std::move(fds), 1));
+  const RemoteRegion remote{grant->key, 0, 4096, grant->epoch, Rights::kAll};
+  const auto begun = now_ns();
+  for (auto span : {milliseconds(0), milliseconds(50)}) {
+    auto found = peer_->resolve(remote, Deadline::after(span));
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().code(), Code::kDeadlineExceeded) << found.error().to_string();
+  }
+  EXPECT_LT(Nanos(now_ns() - begun), milliseconds(900));
 }
 
 // Its blocks used to take all descriptors of the process: nobody else could join.
