@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "ferry/base/log_limit.h"
 #include "ferry/base/spin.h"
 #include "ferry/fabric/shm/link_internal.h"
@@ -10,26 +12,68 @@
 
 namespace ferry::fabric::shm {
 
-void Link::send(const Packet& packet, std::span<const int> fds) {
-  auto bytes = encode(packet);
+Link::~Link() {
   LockGuard<Mutex> guard(out_lock_);
-  if (goodbye_) return;
-  if (!flush_locked()) {
-    auto sent = send_packet(socket_.get(), bytes, fds);
-    if (!sent || *sent) return;
+  drop_all();
+}
+
+void Link::send(const Packet& packet, std::span<const int> fds) {
+  {
+    LockGuard<Mutex> guard(out_lock_);
+    if (goodbye_ || silenced_ || queue(packet, fds)) return;
+    silenced_ = true;
   }
-  Waiting waiting{std::move(bytes), {}};
+  LockGuard<Mutex> guard(in_lock_);
+  break_off(fail(Code::kUnavailable, "the peer does not read it").value(), State::kUnread);
+}
+
+bool Link::queue(const Packet& packet, std::span<const int> fds) {
+  const bool waits = flush_locked();
+  if (const auto* drop = std::get_if<DropPacket>(&packet);
+      drop != nullptr && drop_news_of(drop->id))
+    return true;
+  Waiting waiting{encode(packet), {}, {}};
+  if (!waits) {
+    auto sent = send_packet(socket_.get(), waiting.bytes, fds);
+    if (!sent || *sent) return true;
+  }
   for (int fd : fds) {
     Fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
     if (!copy) {
       logger().error("session {} does not get a block: duplicating a descriptor: {}", session_,
                      text_of_errno(errno));
-      return;
+      return true;
     }
     waiting.fds.push_back(std::move(copy));
   }
+  if (const auto* block = std::get_if<BlockPacket>(&packet)) waiting.block = block->id;
+  unsent_ += waiting.cost();
+  const auto all = unsent_of_all_.fetch_add(waiting.cost()) + waiting.cost();
   out_.push_back(std::move(waiting));
+  if (unsent_ > kMostUnsent || (unsent_ > kUnsentWhenScarce && all > kMostUnsentOfAll)) {
+    drop_all();
+    return false;
+  }
   wake();
+  return true;
+}
+
+bool Link::drop_news_of(std::uint32_t block) {
+  const auto news = std::find_if(out_.begin(), out_.end(),
+                                 [&](const Waiting& each) { return each.block == block; });
+  if (news == out_.end()) return false;
+  pop(news);
+  return true;
+}
+
+void Link::pop(std::deque<Waiting>::iterator waiting) {
+  unsent_ -= waiting->cost();
+  unsent_of_all_.fetch_sub(waiting->cost());
+  out_.erase(waiting);
+}
+
+void Link::drop_all() {
+  while (!out_.empty()) pop(out_.begin());
 }
 
 bool Link::flush() {
@@ -43,7 +87,7 @@ bool Link::flush_locked() {
     for (const auto& fd : out_.front().fds) fds.push_back(fd.get());
     auto sent = send_packet(socket_.get(), out_.front().bytes, fds);
     if (sent && !*sent) return true;
-    out_.pop_front();
+    pop(out_.begin());
   }
   return false;
 }
@@ -72,11 +116,11 @@ short Link::poll_events() {
   return state_ == State::kUp ? POLLIN : POLLRDHUP;
 }
 
-void Link::break_off(const Error& why) {
+void Link::break_off(const Error& why, State state) {
   if (state_ != State::kUp) return;
   static LogLimit limit("local sockets of sessions");
   limit.warn("the local socket of session {}: {}", session_, why.to_string());
-  state_ = State::kBroken;
+  state_ = state;
   revocations_.clear();
   wake();
 }
@@ -120,7 +164,7 @@ void Link::wake() const {
 void Link::say_goodbye() {
   LockGuard<Mutex> guard(out_lock_);
   goodbye_ = true;
-  out_.clear();
+  drop_all();
   ::shutdown(socket_.get(), SHUT_WR);
 }
 

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "ferry/base/fd.h"
@@ -24,15 +27,23 @@ class Link {
         session_(session),
         peer_(std::move(peer)),
         waker_(std::move(waker)) {}
+  ~Link();
 
   // Sends now, or queues behind what waits for room. Never blocks. The descriptors are duplicated
-  // where they have to wait. A dead socket swallows it: its end is seen elsewhere.
+  // where they have to wait. A dead socket swallows it: its end is seen elsewhere. A peer that
+  // leaves too much waiting is sent nothing any more.
   void send(const Packet& packet, std::span<const int> fds = {});
   // Sends what waited. True while something still waits.
   bool flush();
   // kBroken: the peer broke the protocol, or a packet was lost here. What it says does not count
-  // any more, but it may still have our memory mapped: only kEnded says that it has not.
-  enum class State : std::uint8_t { kUp, kBroken, kEnded };
+  // any more, but it may still have our memory mapped: only kEnded says that it has not. kUnread:
+  // the same of a peer that does not read what it is told.
+  enum class State : std::uint8_t { kUp, kBroken, kUnread, kEnded };
+  // Memory that packets take while they wait for room: of one link, of all links of this process,
+  // and of one link while all together hold more than that.
+  static constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
+  static constexpr std::size_t kMostUnsentOfAll = std::size_t{64} << 20;
+  static constexpr std::size_t kUnsentWhenScarce = 65536;
   // A peer may send without end: what one call reads, and what waits for the service thread.
   static constexpr int kPacketsPerTake = 64;
   static constexpr std::size_t kMostWaiting = 1024;
@@ -47,6 +58,9 @@ class Link {
   // Nothing of the peer's is mapped here any more.
   void say_goodbye();
 
+  // What waits in all links of this process.
+  static std::size_t unsent_of_all() { return unsent_of_all_.load(std::memory_order_relaxed); }
+
   int fd() const { return socket_.get(); }
   std::uint32_t session() const { return session_; }
   std::shared_ptr<Peer> peer() const { return peer_.lock(); }
@@ -55,9 +69,18 @@ class Link {
   struct Waiting {
     std::vector<std::byte> bytes;
     std::vector<Fd> fds;
+    std::optional<std::uint32_t> block;  // whose news this is
+
+    std::size_t cost() const { return sizeof *this + bytes.size() + fds.size() * sizeof(Fd); }
   };
+  // False: too much waits, and all of it was dropped.
+  bool queue(const Packet& packet, std::span<const int> fds) FERRY_REQUIRES(out_lock_);
+  // A block that is gone before the peer was told of it. Its memory is not to wait for the peer.
+  bool drop_news_of(std::uint32_t block) FERRY_REQUIRES(out_lock_);
+  void pop(std::deque<Waiting>::iterator waiting) FERRY_REQUIRES(out_lock_);
+  void drop_all() FERRY_REQUIRES(out_lock_);
   Status take_one(Received got) FERRY_REQUIRES(in_lock_);
-  void break_off(const Error& why) FERRY_REQUIRES(in_lock_);
+  void break_off(const Error& why, State state = State::kBroken) FERRY_REQUIRES(in_lock_);
   void wake() const;
   bool flush_locked() FERRY_REQUIRES(out_lock_);
 
@@ -70,7 +93,10 @@ class Link {
   std::deque<Packet> revocations_ FERRY_GUARDED_BY(in_lock_);
   Mutex out_lock_;
   bool goodbye_ FERRY_GUARDED_BY(out_lock_) = false;
+  bool silenced_ FERRY_GUARDED_BY(out_lock_) = false;  // too much waited
   std::deque<Waiting> out_ FERRY_GUARDED_BY(out_lock_);
+  std::size_t unsent_ FERRY_GUARDED_BY(out_lock_) = 0;
+  static inline std::atomic<std::size_t> unsent_of_all_{0};
 };
 
 }  // namespace ferry::fabric::shm

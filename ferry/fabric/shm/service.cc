@@ -16,6 +16,20 @@ constexpr int kAcceptsPerTurn = 256;
 constexpr std::int64_t kGreetingNs = 2'000'000'000;
 // A newcomer that has not said hello for this long loses its place if others wait.
 constexpr std::int64_t kStalledNs = 200'000'000;
+
+Error why_lost(Link::State state) {
+  switch (state) {
+    case Link::State::kBroken:
+      return fail(Code::kDataLoss,
+                  "the peer broke the protocol of the local socket, or "
+                  "the limit of open files (ulimit -n) is reached")
+          .value();
+    case Link::State::kUnread:
+      return fail(Code::kUnavailable, "the peer does not read its local socket").value();
+    default:
+      return fail(Code::kUnavailable, "the peer's process ended, or closed its device").value();
+  }
+}
 }  // namespace
 
 Service::Service(Fd listener, Fd waker, Greet greet)
@@ -198,14 +212,7 @@ void Service::look_at_links() {
       for (auto& revocation : revocations_)
         if (gone) revocation.sessions.erase(link->session());
     }
-    if (auto peer = link->peer())
-      peer->lost(
-          state == Link::State::kBroken
-              ? fail(Code::kDataLoss,
-                     "the peer broke the protocol of the local socket, or "
-                     "the limit of open files (ulimit -n) is reached")
-                    .value()
-              : fail(Code::kUnavailable, "the peer's process ended, or closed its device").value());
+    if (auto peer = link->peer()) peer->lost(why_lost(state));
   }
 }
 

@@ -262,6 +262,62 @@ TEST_F(HostileLink, BreaksWhenItAsksMoreThanAPeerCanHaveGranted) {
   EXPECT_EQ(link_->take(), Link::State::kBroken);
 }
 
+// What waited for a peer that reads nothing used to grow without bound: answers to what it asks,
+// and revocations while it is stopped.
+TEST_F(HostileLink, IsGivenUpWhenItLeavesTooMuchUnread) {
+  const auto before = Link::unsent_of_all();
+  std::size_t most = 0;
+  for (std::uint64_t number = 1; number <= 200'000; ++number) {
+    link_->send(RevokedPacket{number});
+    most = std::max(most, Link::unsent_of_all() - before);
+  }
+  EXPECT_GT(most, Link::kUnsentWhenScarce);
+  EXPECT_LE(most, Link::kMostUnsent + kMaxPacket);
+  EXPECT_EQ(Link::unsent_of_all(), before) << "of a peer that was given up nothing waits";
+  EXPECT_EQ(link_->take(), Link::State::kUnread);
+  theirs_.reset();
+  EXPECT_EQ(link_->take(), Link::State::kEnded);
+}
+
+TEST_F(HostileLink, IsGivenUpEarlierIfMuchWaitsForAllPeers) {
+  const RefusalPacket large{Code::kInternal, std::string(kMaxText, 'x')};
+  std::vector<std::unique_ptr<Link>> others;
+  std::vector<Fd> other_ends;
+  for (std::uint64_t number = 1; Link::unsent_of_all() + kMaxPacket < Link::kMostUnsentOfAll;
+       ++number) {
+    if (number % 5000 == 1) {  // fewer than are too many for one
+      int ends[2];
+      ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+      other_ends.emplace_back(ends[1]);
+      others.push_back(
+          std::make_unique<Link>(Fd(ends[0]), peer_->number(), peer_,
+                                 std::make_shared<const Fd>(eventfd(0, EFD_NONBLOCK))));
+    }
+    ASSERT_LE(number, 1'000'000U);
+    others.back()->send(large);
+  }
+  for (std::uint64_t number = 1; number <= 1000; ++number) link_->send(large);
+  EXPECT_EQ(link_->take(), Link::State::kUnread);
+  EXPECT_EQ(others.front()->take(), Link::State::kUp);
+  others.clear();
+  EXPECT_EQ(Link::unsent_of_all(), 0U);
+}
+
+// The descriptor of a block kept its memory for as long as the peer was stopped.
+TEST_F(HostileLink, DoesNotKeepBlocksThatAreGoneBeforeItReads) {
+  auto memory = sealed_memfd("block-that-goes", 4096);
+  ASSERT_TRUE(memory);
+  while (Link::unsent_of_all() == 0) link_->send(RevokedPacket{1});
+  int fds[] = {memory->get(), memory->get()};
+  const auto waits = Link::unsent_of_all();
+  for (std::uint32_t id = 1; id <= 100; ++id) {
+    link_->send(BlockPacket{id, 4096}, fds);
+    link_->send(DropPacket{id});
+  }
+  EXPECT_EQ(descriptors_of("block-that-goes"), 1);
+  EXPECT_EQ(Link::unsent_of_all(), waits);
+}
+
 // A post used to wait for a second, whatever its deadline, and so did a map.
 TEST_F(HostileLink, ABlockThatItDoesNotHandOverIsNotWaitedForBeyondTheDeadline) {
   auto grants = GrantTable::create();
