@@ -9,7 +9,9 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kAnswer{10};       // to send an answer
+constexpr seconds kAnswer{10};  // to send an answer
+// The same to a peer that has not taken the last one: others wait meanwhile.
+constexpr std::chrono::milliseconds kAnswerOfTheDeaf{1};
 constexpr std::size_t kText = 4096;  // of an error
 
 mail::MailboxOptions box_options() { return {.slots = 4}; }
@@ -101,17 +103,20 @@ Status RpcServer::open(const fabric::Options& options, Handler& handler,
 }
 
 void RpcServer::gone(std::uint64_t peer) {
-  peers_.erase(peer);
+  askers_.erase(peer);
   handler_.gone(peer);
 }
 
 void RpcServer::arrived(const std::shared_ptr<Peer>& from, mail::Message message) {
   const auto bytes = flat(message);
   (void)message.release();
-  peers_[from->id] = from;
+  auto& asker = askers_.try_emplace(from->id, Asker{from}).first->second;
   bootstrap::Decoder in(bytes);
   Question question{.peer = from->id, .id = in.u64()};
   question.what = static_cast<Ask>(in.u32());
+  if (++asker.waiting > kMostWaiting)
+    return reply(question, fail(Code::kResourceExhausted,
+                                "{} questions of this peer wait for an answer", kMostWaiting));
   if (!in.ok()) return reply(question, fail(Code::kInvalidArgument, "a question that is none"));
   handle(question, in);
 }
@@ -123,14 +128,16 @@ void RpcServer::handle(const Question& question, bootstrap::Decoder& body) {
 }
 
 void RpcServer::reply(const Question& question, const Result<Bytes>& answer) {
-  const auto peer = peers_.find(question.peer);
-  if (peer == peers_.end()) return;
+  const auto found = askers_.find(question.peer);
+  if (found == askers_.end()) return;
+  auto& asker = found->second;
+  asker.waiting -= asker.waiting == 0 ? 0 : 1;
   if (const auto well = handler_.about_to_answer(); !well && answer)
-    return send(*peer->second, question, tl::unexpected<Error>(well.error()));
-  send(*peer->second, question, answer);
+    return send(asker, question, tl::unexpected<Error>(well.error()));
+  send(asker, question, answer);
 }
 
-void RpcServer::send(Peer& peer, const Question& question, const Result<Bytes>& answer) {
+void RpcServer::send(Asker& asker, const Question& question, const Result<Bytes>& answer) {
   Bytes bytes;
   bootstrap::Encoder out(bytes);
   out.u64(question.id).u8(answer ? 0 : static_cast<std::uint8_t>(answer.error().code()));
@@ -139,8 +146,9 @@ void RpcServer::send(Peer& peer, const Question& question, const Result<Bytes>& 
   else
     out.raw(std::as_bytes(std::span(answer.error().message()))
                 .first(std::min(answer.error().message().size(), kText)));
-  // A peer that does not take its answer is found to be gone by the next look at it.
-  (void)peer.box->send_and_wait(bytes, Deadline::after(kAnswer));
+  // A peer that does not take its answer is found to be gone by the next look at it, or asks again.
+  const Nanos span = asker.takes_answers ? Nanos(kAnswer) : Nanos(kAnswerOfTheDeaf);
+  asker.takes_answers = asker.peer->box->send_and_wait(bytes, Deadline::after(span)).has_value();
 }
 
 }  // namespace ferry::ps

@@ -53,9 +53,12 @@ class RpcClient {
 };
 
 // Answers many peers on one thread. A question may be answered later, with reply(), by the same
-// thread.
+// thread. One peer can take neither its memory nor its time: what waits of one is bounded, and one
+// that does not take its answers is waited for once.
 class RpcServer final : mail::MailHub::Handler {
  public:
+  // Questions of one peer that are not answered yet; clients that give up leave some behind.
+  static constexpr std::size_t kMostWaiting = 1024;
   // Which peer, and which of its questions.
   struct Question {
     std::uint64_t peer = 0;
@@ -87,17 +90,22 @@ class RpcServer final : mail::MailHub::Handler {
 
  private:
   using Peer = mail::MailHub::Peer;
+  struct Asker {
+    std::shared_ptr<Peer> peer;
+    std::size_t waiting = 0;    // questions
+    bool takes_answers = true;  // the last one
+  };
   RpcServer(fabric::Device device, Handler& handler)
       : device_(std::move(device)), handler_(handler) {}
   void arrived(const std::shared_ptr<Peer>& from, mail::Message message) override;
   void gone(std::uint64_t peer) override;
   void tick() override { handler_.tick(); }
-  static void send(Peer& peer, const Question& question, const Result<Bytes>& answer);
+  static void send(Asker& asker, const Question& question, const Result<Bytes>& answer);
 
   fabric::Device device_;
   Handler& handler_;
-  std::map<std::uint64_t, std::shared_ptr<Peer>> peers_;  // that have asked something
-  std::unique_ptr<mail::MailHub> hub_;                    // stops first
+  std::map<std::uint64_t, Asker> askers_;  // by peer
+  std::unique_ptr<mail::MailHub> hub_;     // stops first
 };
 
 }  // namespace ferry::ps

@@ -1,0 +1,79 @@
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "ferry/ps/wire/rpc_internal.h"
+#include "tests/ps/kit.h"
+
+namespace ferry::ps::testing {
+namespace {
+
+Deadline in_time() { return Deadline::after(std::chrono::seconds(60)); }
+
+// Answers questions of one kind, and lets the others wait.
+class SomeAnswers final : public RpcServer::Handler {
+ public:
+  Result<std::optional<Bytes>> asked(const RpcServer::Question& question,
+                                     bootstrap::Decoder& /*body*/) override {
+    return question.what == Ask::kNames ? std::optional(Bytes()) : std::nullopt;
+  }
+  void gone(std::uint64_t /*peer*/) override {}
+};
+
+// A member that asks as it likes.
+class RudeClient {
+ public:
+  explicit RudeClient(const std::string& endpoint)
+      : channel_(must(device_.connect(endpoint, {.deadline = in_time()}))),
+        room_(must(mail::MailRoom::open(device_, {.tuning = mail::TuningUse::kOff}))),
+        box_(must(mail::Mailbox::open(room_, device_, channel_, {}, in_time()))) {}
+
+  void ask(std::uint64_t id, Ask what) {
+    Bytes question;
+    bootstrap::Encoder(question).u64(id).u32(static_cast<std::uint32_t>(what));
+    must(box_.send_and_wait(question, in_time()));
+  }
+  // Which question was answered, and with what code.
+  std::pair<std::uint64_t, Code> next_answer() {
+    const auto message = must(box_.receive(in_time()));
+    bootstrap::Decoder in(message.parts()[0]);
+    const auto id = in.u64();
+    return {id, static_cast<Code>(in.u8())};
+  }
+
+ private:
+  fabric::Device device_ = must(fabric::Device::open(control_options({})));
+  fabric::Channel channel_;
+  mail::MailRoom room_;
+  mail::Mailbox box_;
+};
+
+class RpcServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override { must(RpcServer::open(control_options({}), answers_, server_)); }
+  SomeAnswers answers_;
+  std::unique_ptr<RpcServer> server_;
+};
+
+// Each of them used to be kept for as long as it waited.
+TEST_F(RpcServerTest, QuestionsOfOnePeerThatWaitAreBounded) {
+  RudeClient rude(server_->endpoint());
+  for (std::uint64_t id = 1; id <= RpcServer::kMostWaiting + 1; ++id) rude.ask(id, Ask::kFind);
+  const auto refused =
+      std::pair(std::uint64_t{RpcServer::kMostWaiting + 1}, Code::kResourceExhausted);
+  EXPECT_EQ(rude.next_answer(), refused);
+}
+
+// It used to be waited for with each of its answers, for ten seconds.
+TEST_F(RpcServerTest, APeerThatTakesNoAnswersIsWaitedForOnce) {
+  RudeClient rude(server_->endpoint());
+  for (std::uint64_t id = 1; id <= 20; ++id) rude.ask(id, Ask::kNames);
+  auto device = must(fabric::Device::open(control_options({})));
+  auto other = must(RpcClient::connect(device, server_->endpoint(), in_time()));
+  must(other->call(Ask::kNames, {}, in_time()));
+}
+
+}  // namespace
+}  // namespace ferry::ps::testing
