@@ -17,6 +17,7 @@ enum class StallPoint : std::uint8_t {
   kCopyBlock,       // parameter server: before a worker copies a block under its lease
   kEndLookAtLease,  // parameter server: before a worker says up to when its lease has seen blocks
   kReadBlocks,      // parameter server: between a read of heads and that of the blocks
+  kCopyLent,        // gRPC: before a message that lies in the sender's memory is copied
 };
 
 // Null but in tests.

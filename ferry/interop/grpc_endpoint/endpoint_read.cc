@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "ferry/base/log.h"
+#include "ferry/base/stall.h"
 #include "ferry/interop/grpc_endpoint/endpoint_internal.h"
 
 // What the endpoint does with messages that have come.
@@ -101,6 +102,7 @@ void FerryEndpoint::copy(const mail::Message& message) {
   link_->counts.copied_bytes.fetch_add(message.bytes(), std::memory_order_relaxed);
   grpc_slice slice = grpc_slice_malloc_large(message.bytes());
   auto* to = GRPC_SLICE_START_PTR(slice);
+  if (!message.in_slot()) stall_for_tests(StallPoint::kCopyLent);
   for (const auto& part : message.parts()) {
     if (!part.empty()) std::memcpy(to, part.data(), part.size());
     to += part.size();
