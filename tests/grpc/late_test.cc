@@ -68,44 +68,6 @@ void end_connection_meanwhile(const Server& server) {
   use_memory_of(server);
 }
 
-// The server's slices are ordinary memory, registered for the write: gRPC frees it afterwards.
-TEST(GrpcLate, AnAnswerInRegisteredMemoryIsAnErrorOrWhole) {
-  if (const auto why = cannot_stop(); !why.empty()) GTEST_SKIP() << why;
-  Server server({.environment = {{"FERRY_GRPC_PROVIDER", "shm"},
-                                 {"FERRY_GRPC_WITHOUT", "zero-copy"},
-                                 {"FERRY_GRPC_COPY_UP_TO", "0"},
-                                 // What is freed stays, and is used again.
-                                 {"MALLOC_ARENA_MAX", "1"},
-                                 {"MALLOC_MMAP_THRESHOLD_", "1073741824"},
-                                 {"MALLOC_TRIM_THRESHOLD_", "1073741824"}}});
-  Stall stall(StallPoint::kReadByKernel);
-  std::atomic<int> torn{0};
-  std::atomic<bool> ended{false};
-  std::thread caller([&] {
-    auto stub = Echo::NewStub(server.channel());
-    grpc::Status status;
-    for (int i = 1; i <= 64 && status.ok() && !Stall::reached(); ++i) {
-      grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
-      Words asked;
-      asked.set_number(i);
-      asked.set_answer_bytes(3 << 20);
-      Words said;
-      status = stub->Unary(&context, asked, &said);
-      const std::string whole(3 << 20, static_cast<char>(i));
-      if (status.ok() && said.payload() != whole) ++torn;
-    }
-    ended = true;
-  });
-  while (!Stall::reached() && !ended) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  const bool stopped = Stall::reached();
-  if (stopped) end_connection_meanwhile(server);
-  Stall::let_go();
-  caller.join();
-  EXPECT_EQ(torn, 0) << "a torn answer was called whole";
-  if (!stopped) GTEST_SKIP() << "the kernel allows no process_vm_readv";
-}
-
 // The server's memory is mapped here. The program holds so many answers that further ones are
 // copied.
 TEST(GrpcLate, AnAnswerThatIsCopiedOutOfMappedMemoryIsWhole) {
