@@ -285,10 +285,9 @@ void StreamSender::expire_in(List& list, std::int64_t now, Ended& ended) {
       half_put_ = true;
       put_ = mine.number;
     }
-    auto error =
-        cancelled ? fail(Code::kCancelled, "the operation was cancelled")
-                  : fail(Code::kDeadlineExceeded,
-                         "the peer did not serve {} bytes of its own memory in time", mine.length);
+    auto error = cancelled ? fail(Code::kCancelled, "the operation was cancelled")
+                           : fail(Code::kDeadlineExceeded,
+                                  "the peer did not serve {} bytes in time", mine.length);
     ended.badly.emplace_back(op, error.value());
   }
   list = kept;
