@@ -99,7 +99,6 @@ void Admission::accept_on_loop() {
   }
 }
 
-// Stops taking newcomers: they wait in the backlog until somebody leaves, or until the next tick.
 void Admission::pause_on_loop() {
   full_.store(true, std::memory_order_relaxed);
   owner_.loop->unwatch(listener_.get());
@@ -110,7 +109,6 @@ void Admission::resume_on_loop() {
   if (!watch(listener_.get(), EPOLLIN)) full_.store(true, std::memory_order_relaxed);
 }
 
-// The newcomer that has been at this stage since before the given time, and for longer than others.
 Admission::Newcomers::iterator Admission::longest_at(Stage stage, std::int64_t before) {
   auto longest = newcomers_.end();
   for (auto it = newcomers_.begin(); it != newcomers_.end(); ++it) {
@@ -218,7 +216,6 @@ Status Admission::consume(Newcomer& newcomer, std::span<const std::byte> bytes) 
   return {};
 }
 
-// Moves what bytes there are; the last words of a refusal are sent as far as the socket takes them.
 Status Admission::step_on_loop(Newcomer& newcomer) {
   const int fd = newcomer.socket.get();
   std::byte buffer[4096];

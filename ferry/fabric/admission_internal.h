@@ -87,19 +87,38 @@ class Admission {
   };
   using Newcomers = std::map<int, Newcomer>;
 
+  // The listener is ready: takes a bounded number of newcomers, or pauses when there is no place.
   void accept_on_loop();
+  // Turns the newcomer away that has stalled longest. False: nobody has stalled for long enough;
+  // with `at_once` any time is long enough.
   bool make_room_on_loop(bool at_once);
+  // Stops taking newcomers: they wait in the backlog until somebody leaves, or until the next tick.
   void pause_on_loop();
+  // Ends the pause, if there is one.
   void resume_on_loop();
+  // Gives a place to a connection that was accepted, and begins with what it has sent.
   void welcome_on_loop(Fd socket);
+  // Goes on with a newcomer's handshake. One that is done is handed to the owner; one that fails is
+  // refused.
   void advance_on_loop(int fd);
+  // Moves what bytes there are; the last words of a refusal are sent as far as the socket takes
+  // them.
   Status step_on_loop(Newcomer& newcomer);
+  // Opens the handshake of a newcomer that has sent its first byte, and chooses its session's
+  // number.
   Status begin_handshake(Newcomer& newcomer);
+  // Feeds the newcomer's bytes to its handshake, and notes the stage that it comes to.
   Status consume(Newcomer& newcomer, std::span<const std::byte> bytes);
+  // The newcomer comes to this stage now, unless it is there.
   void change_stage(Newcomer& newcomer, Stage stage);
+  // The newcomer that has been at this stage since before the given time, and for longer than
+  // others.
   Newcomers::iterator longest_at(Stage stage, std::int64_t before);
+  // Removes a newcomer to which this device has no time to listen; one that has begun is told so.
   void turn_away_on_loop(Newcomers::iterator newcomer);
+  // Forgets a newcomer, whose place is free then.
   void remove_on_loop(Newcomers::iterator newcomer);
+  // Has the owner's loop watch a descriptor.
   Status watch(int fd, std::uint32_t events);
 
   const Owner owner_;

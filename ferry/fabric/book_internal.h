@@ -37,6 +37,7 @@ class Book {
     Deadline deadline;
     Answer answer;
   };
+  // A look-up of this owner waits no more: one more of its may.
   void release_place(std::uint32_t owner) FERRY_REQUIRES(lock_);
 
   const std::size_t max_names_;

@@ -15,7 +15,6 @@ constexpr auto kBetterPath = std::chrono::seconds(3);
 constexpr auto kLastWords = std::chrono::milliseconds(100);
 }  // namespace
 
-// Joins the peer at the endpoint, or finds the session that already did.
 Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoint_text,
                                                         Deadline deadline, bool& found) {
   auto target = FERRY_TRY(bootstrap::Endpoint::parse(endpoint_text));
@@ -34,8 +33,6 @@ Result<std::shared_ptr<Session>> DeviceCore::session_to(std::string_view endpoin
   return control->add(number, std::move(dialled), std::move(introduced));
 }
 
-// The best provider that works to this peer, and why not a better one. Those that were tried and
-// `failed` are passed over.
 Result<std::pair<Provider*, std::string>> DeviceCore::choose(
     const Session& session, const std::map<std::string, std::string>& failed) const {
   std::string why;
@@ -80,8 +77,6 @@ Result<Channel> DeviceCore::connect(std::string_view target, const ConnectOption
   }
 }
 
-// Where the best path does not come up although it should, the next one is tried: a slower channel
-// is better than none.
 Result<std::shared_ptr<ChannelCore>> DeviceCore::open_best_lane(
     const std::shared_ptr<Session>& session, std::uint32_t lane, Deadline deadline) {
   std::map<std::string, std::string> failed;

@@ -73,7 +73,6 @@ void Control::ready_on_loop(std::uint64_t cookie, std::uint32_t) {
   session->ready_on_loop({});
 }
 
-// The end of a process of this host; or of a session that ended while somebody sent to it.
 void Control::not_a_session_on_loop(int fd) {
   auto pid = processes_->ended_on_loop(fd);
   if (!pid) return loop_->unwatch(fd);
@@ -137,7 +136,6 @@ void Control::admit_on_loop(Admission::Joined newcomer) {
   start_on_loop(session, first);
 }
 
-// `first` are bytes that came behind the handshake.
 void Control::start_on_loop(const std::shared_ptr<Session>& session,
                             std::span<const std::byte> first) {
   by_fd_.emplace(session->fd(), session);

@@ -45,7 +45,7 @@ void ControlConnection::send(FrameType type, std::uint64_t id, std::span<const s
   if (!sent) lost_(sent.error());
 }
 
-void ControlConnection::send_lane(FrameType type, std::uint32_t lane) {
+void ControlConnection::send_lane_frame(FrameType type, std::uint32_t lane) {
   std::vector<std::byte> payload;
   bootstrap::Encoder(payload).u32(lane);
   send(type, 0, payload);
@@ -66,7 +66,8 @@ Result<std::vector<std::byte>> ControlConnection::request(FrameType type,
   return fail(Code::kDeadlineExceeded, "peer {} did not answer in time", identity().endpoint);
 }
 
-void ControlConnection::answer(std::uint64_t id, const Result<std::vector<std::byte>>& result) {
+void ControlConnection::send_answer(std::uint64_t id,
+                                    const Result<std::vector<std::byte>>& result) {
   std::vector<std::byte> payload;
   bootstrap::Encoder encoder(payload);
   if (result) {
@@ -105,7 +106,7 @@ Status ControlConnection::handle_on_loop(const bootstrap::Frame& frame, const Ha
     case FrameType::kPong:
       return {};
     case FrameType::kAnswer:
-      return answered_on_loop(frame);
+      return take_answer_on_loop(frame);
     case FrameType::kBye:
       return bye_on_loop(frame);
     default:
@@ -113,7 +114,7 @@ Status ControlConnection::handle_on_loop(const bootstrap::Frame& frame, const Ha
   }
 }
 
-Status ControlConnection::answered_on_loop(const bootstrap::Frame& frame) {
+Status ControlConnection::take_answer_on_loop(const bootstrap::Frame& frame) {
   bootstrap::Decoder in(frame.payload);
   auto code = static_cast<Code>(in.u8());
   auto body = in.bytes(bootstrap::kMaxPayload);
@@ -145,7 +146,6 @@ tl::unexpected<Error> ControlConnection::bye_on_loop(const bootstrap::Frame& fra
   return tl::unexpected<Error>(std::move(cause));
 }
 
-// A peer that gives us up closes its lanes, too: whichever end is seen first, its word counts.
 Error ControlConnection::last_words_on_loop(const Error& cause, const Handle& handle) {
   constexpr int kMostReads = 64;
   const bool listens = cause.code() == Code::kUnavailable;

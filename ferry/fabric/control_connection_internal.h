@@ -59,10 +59,12 @@ class ControlConnection {
   // Sends one frame and waits for its answer. Not from a loop.
   Result<std::vector<std::byte>> request(FrameType type, std::span<const std::byte> payload,
                                          Deadline deadline);
+  // Sends one frame, or nothing after the end of the connection. A failure is reported to `lost`.
   void send(FrameType type, std::uint64_t id, std::span<const std::byte> payload);
-  void send_lane(FrameType type, std::uint32_t lane);
-  // To the request with this id.
-  void answer(std::uint64_t id, const Result<std::vector<std::byte>>& result);
+  // Sends a frame whose payload is the number of a lane alone.
+  void send_lane_frame(FrameType type, std::uint32_t lane);
+  // Answers the peer's request with this id.
+  void send_answer(std::uint64_t id, const Result<std::vector<std::byte>>& result);
 
   void start_on_loop();  // begins to read; after it is known to the control loop
   // Reads what has come. Pings, answers and goodbyes are the connection's own; all other frames go
@@ -71,15 +73,21 @@ class ControlConnection {
   // `awake`: how long this process could have heard the peer since the last call.
   void heartbeat_on_loop(Nanos awake);
   void process_ended_on_loop() { liveness_.process_ended_on_loop(); }
-  // Reads what has come, and says why the peer left if it said so; else `cause`.
+  // Reads what has come, and says why the peer left if it said so; else `cause`. A peer that gives
+  // us up closes its lanes, too: whichever end is seen first, its word counts.
   Error last_words_on_loop(const Error& cause, const Handle& handle);
   // False if it had ended before.
   bool end_on_loop(const Error& cause);
   int fd() const { return socket_.fd(); }
 
  private:
+  // Handles a frame that is the connection's own; all other frames go to `others`. A failure ends
+  // the reading, and is reported to `lost`.
   Status handle_on_loop(const bootstrap::Frame& frame, const Handle& others);
-  Status answered_on_loop(const bootstrap::Frame& frame);
+  // Gives an answer to the thread that waits for it in request(). An answer for which nobody waits
+  // any more is dropped.
+  Status take_answer_on_loop(const bootstrap::Frame& frame);
+  // Notes why the peer leaves. That is returned as a failure, so that nothing more is read.
   tl::unexpected<Error> bye_on_loop(const bootstrap::Frame& frame);
 
   const SessionContext& context_;

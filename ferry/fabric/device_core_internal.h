@@ -63,18 +63,29 @@ class DeviceCore : public std::enable_shared_from_this<DeviceCore> {
   PeerCounts peers;
 
  private:
+  // Opens loops, memory, providers and the control plane, in this order.
   Status start();
+  // Opens the providers that the options ask for. One that does not open is off; its report says
+  // why.
   void open_providers();
+  // What sessions may use of this device.
   SessionContext session_context();
+  // Keeps a channel that a peer has opened until the program takes it. One too many is dropped.
   void accepted(std::shared_ptr<ChannelCore> core);
+  // Whether the caller is a thread of this device, which cannot wait for its own end.
   bool on_own_thread() const;
-  // `found`: it was there already.
+  // Joins the peer at the endpoint, or finds the session that already did (`found`).
   Result<std::shared_ptr<Session>> session_to(std::string_view endpoint, Deadline deadline,
                                               bool& found);
+  // Opens the lanes of a channel: one, or all of them if it is striped.
   Result<Channel> open_channel(const std::shared_ptr<Session>& session,
                                const ConnectOptions& options, Deadline deadline);
+  // Where the best path does not come up although it should, tries the next one: a slower channel
+  // is better than none.
   Result<std::shared_ptr<ChannelCore>> open_best_lane(const std::shared_ptr<Session>& session,
                                                       std::uint32_t lane, Deadline deadline);
+  // The best provider that works to this peer, and why not a better one. Those that were tried and
+  // `failed` are passed over.
   Result<std::pair<Provider*, std::string>> choose(
       const Session& session, const std::map<std::string, std::string>& failed) const;
 

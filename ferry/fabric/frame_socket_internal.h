@@ -51,7 +51,10 @@ class FrameSocket {
   Result<bool> handle_buffered_on_loop(const Handle& handle);
   // The connection failed: always kUnavailable, also if the kernel gave up sending.
   tl::unexpected<Error> broken(int error, const char* doing) const;
+  // Sends what the socket takes, a pong that is owed last, and watches for room if something is
+  // left. Fails if the peer leaves more unread than may be kept for it.
   Status flush() FERRY_REQUIRES(lock_);
+  // Whether the peer takes so few of its answers that nothing more is read from it.
   bool has_too_many_answers() FERRY_REQUIRES(lock_);
 
   Fd socket_;

@@ -95,7 +95,9 @@ class GrantTable {
 
  private:
   GrantTable() = default;
+  // Makes the page by which this process is told from its children by fork().
   Status make_mark();
+  // Reads the slot of the key, lock-free. False: it has another grant, or is being changed.
   bool read(std::uint64_t key, Grant& out) const;
 
   Fd fd_;

@@ -58,15 +58,12 @@ void Liveness::hear_on_loop() {
   unread_ = 0;
 }
 
-// Whether bytes have come since the last call that are not read yet. A session that is paused is
-// not read: what lies there for long says nothing.
 bool Liveness::has_unread_bytes() {
   int unread = 0;
   if (::ioctl(socket_, FIONREAD, &unread) != 0) return false;
   return std::exchange(unread_, unread) != unread && unread > 0;
 }
 
-// Whether the kernel of the peer's host has taken bytes of ours since the last call, or none wait.
 // A host at work acknowledges even if the process that the bytes are for is stopped. Only growth of
 // what it has acknowledged counts: when packets are lost on the way to it alone, its kernel repeats
 // its own, and each of these has an acknowledgement in it that says nothing new. Where nothing is

@@ -42,8 +42,13 @@ class Liveness {
   }
 
  private:
+  // Whether bytes have come since the last call that are not read yet. A session that is paused is
+  // not read: what lies there for long says nothing.
   bool has_unread_bytes();
+  // Whether the kernel of the peer's host has taken bytes of ours since the last call, or none
+  // wait.
   bool host_acknowledges();
+  // Counts and logs what was found of the peer. Fails if the peer is given up.
   Status judge(PeerWatch::Verdict verdict);
 
   const int socket_;

@@ -132,7 +132,10 @@ class Loop {
 
  private:
   Loop() = default;
+  // The poller thread's loop.
   void poller();
+  // Stays out of the way of user threads and guests, which make the progress, for a moment. False:
+  // there are none, and it is the poller's.
   bool leave_to_users(std::uint32_t& users_before);
   // Looks for expired operations, if nobody has for a while and nobody else is at it.
   void tick(std::int64_t now);
@@ -142,12 +145,15 @@ class Loop {
   bool nothing_to_do(bool poller);
   // How long a sleep may last: shorter while operations are pending, for their deadlines.
   Nanos longest_sleep(Nanos idle);
+  // Sleeps in epoll, or on a futex if somebody sleeps there already, until something happens.
   void sleep_once(InlineFunction<bool()>& ready, Deadline deadline);
   // Hands events to their sources and makes progress; returns how much was done.
   int wait_for_events(Nanos at_most, bool by_sleeper = false);
+  // Hands events to the sources that watch their descriptors.
   void handle_on_loop(std::span<const epoll_event> events);
   // One iteration of a spinning waiter.
   int work_now();
+  // Spins and sleeps, as the mode says, until `ready` is true. False: the deadline came first.
   bool wait_here(InlineFunction<bool()>& ready, Deadline deadline, WaitMode mode, Nanos spin);
   Nanos spin() const { return Nanos(spin_ns_.load(std::memory_order_relaxed)); }
   // The poller spins for the next question of a series.

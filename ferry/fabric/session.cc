@@ -77,7 +77,7 @@ void Session::lane_broken_on_loop(const Lane* lane, const Error& cause) {
   if (connector_) {
     context_.reconnect(shared_from_this(), *number);
   } else {
-    connection_.send_lane(FrameType::kReconnectLane, *number);
+    connection_.send_lane_frame(FrameType::kReconnectLane, *number);
   }
 }
 
@@ -90,7 +90,7 @@ void Session::ready_on_loop(std::span<const std::byte> first) {
 Status Session::handle_on_loop(const bootstrap::Frame& frame) {
   switch (static_cast<FrameType>(frame.type)) {
     case FrameType::kOpenLane:
-      connection_.answer(frame.id, lanes_.accept_on_loop(frame.payload, shared_from_this()));
+      connection_.send_answer(frame.id, lanes_.accept_on_loop(frame.payload, shared_from_this()));
       return {};
     case FrameType::kLaneReady:
     case FrameType::kCloseLane:
@@ -138,7 +138,7 @@ void Session::serve_on_loop(const bootstrap::Frame& frame, bool wants_answer) {
       return fail(Code::kUnavailable, "this device has no provider '{}'", name);
     return provider->serve(*this, payload);
   }();
-  if (wants_answer) connection_.answer(frame.id, served);
+  if (wants_answer) connection_.send_answer(frame.id, served);
 }
 
 void Session::look_up_on_loop(const bootstrap::Frame& frame) {
@@ -146,7 +146,7 @@ void Session::look_up_on_loop(const bootstrap::Frame& frame) {
   auto wait = std::chrono::milliseconds(in.u32());
   auto name = in.string(kMaxNameInFrame);
   auto status = in.finish("a look-up");
-  if (!status) return connection_.answer(frame.id, tl::unexpected<Error>(status.error()));
+  if (!status) return connection_.send_answer(frame.id, tl::unexpected<Error>(status.error()));
   auto reply = [self = weak_from_this(), id = frame.id](const Result<RemoteRegion>& found) {
     auto session = self.lock();
     if (session == nullptr) return;
@@ -163,7 +163,7 @@ void Session::look_up_on_loop(const bootstrap::Frame& frame) {
     } else {
       result = tl::unexpected<Error>(found.error());
     }
-    session->connection_.answer(id, result);
+    session->connection_.send_answer(id, result);
   };
   context_.book->look_up(name, number(), Deadline::after(wait), std::move(reply));
 }

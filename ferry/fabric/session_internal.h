@@ -63,14 +63,24 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   void end_on_loop(const Error& cause);
 
  private:
+  // What the connection calls for every frame that is not its own.
   ControlConnection::Handle handler() {
     return [this](const bootstrap::Frame& frame) { return handle_on_loop(frame); };
   }
+  // Does what a frame of the peer's asks. A failure ends the session; what the peer's request fails
+  // with is its answer.
   Status handle_on_loop(const bootstrap::Frame& frame);
+  // Does what the peer says of one lane: it is ready, it is closed, or the connector is to connect
+  // it anew. A lane whose channel is gone at this end is neither closed nor connected again.
   Status handle_lane_on_loop(const bootstrap::Frame& frame);
+  // Has the provider that the frame names serve it. Without `wants_answer` the outcome is dropped.
   void serve_on_loop(const bootstrap::Frame& frame, bool wants_answer);
+  // Asks the address book for a name. The book answers when the name is published, or when the
+  // peer's wait is over; the peer learns of a grant that it may use, and of no other.
   void look_up_on_loop(const bootstrap::Frame& frame);
+  // What the channel of this lane uses of the session, which it keeps alive until its own end.
   ChannelCore::Home home_of(std::uint32_t lane);
+  // The channel of the lane has ended. The connector ends the session with its last lane.
   void drop_lane(std::uint32_t lane);
 
   const SessionContext& context_;

@@ -5,7 +5,6 @@
 
 namespace ferry::fabric {
 
-// The connecting end of one lane, up and known to be so at both ends.
 Result<std::shared_ptr<Lane>> SessionLanes::connect(std::uint32_t lane, Provider& provider,
                                                     Loop& loop, Deadline deadline,
                                                     std::shared_ptr<PeerSession> self) {
@@ -21,7 +20,7 @@ Result<std::shared_ptr<Lane>> SessionLanes::connect(std::uint32_t lane, Provider
   };
   auto made =
       FERRY_TRY(provider.connect(std::move(self), lane, offer->second, loop, call, deadline));
-  connection_.send_lane(FrameType::kLaneReady, lane);
+  connection_.send_lane_frame(FrameType::kLaneReady, lane);
   return made;
 }
 
@@ -125,7 +124,6 @@ std::shared_ptr<ChannelCore> SessionLanes::channel(std::uint32_t lane) {
   return found == channels_.end() ? nullptr : found->second.lock();
 }
 
-// A copy: a channel whose last user goes while it is looked at drops its lane here.
 std::map<std::uint32_t, std::weak_ptr<ChannelCore>> SessionLanes::channels() {
   LockGuard<Mutex> guard(lock_);
   return channels_;
@@ -147,7 +145,7 @@ bool SessionLanes::drop(std::uint32_t lane) {
     channels_.erase(found);
     last = channels_.empty() && accepted_.empty();
   }
-  connection_.send_lane(FrameType::kCloseLane, lane);
+  connection_.send_lane_frame(FrameType::kCloseLane, lane);
   return last;
 }
 

@@ -32,16 +32,19 @@ class SessionLanes {
   SessionLanes(const SessionContext& context, ControlConnection& connection)
       : context_(context), connection_(connection) {}
 
-  // The connector's; both block. `self` is the session that the lane is one of.
+  // For the connector, and not on a loop: both block. `self` is the session that the lane is one
+  // of. open() returns the channel that uses the lane already if that lane is up.
   Result<std::shared_ptr<ChannelCore>> open(std::uint32_t lane, Provider& provider,
                                             const std::string& why, Deadline deadline,
                                             std::shared_ptr<PeerSession> self,
                                             ChannelCore::Home home);
+  // Gives the channel a new lane, unless its lane is up or the channel is gone. kDeadlineExceeded:
+  // another lane is being opened, which this call does not wait for.
   Status reconnect(std::uint32_t lane, Deadline deadline, std::shared_ptr<PeerSession> self);
   std::uint32_t next(std::uint32_t count) { return next_.fetch_add(1) % count; }
 
-  // The acceptor's: the peer asks for a lane, and is told what its end needs; then it says that the
-  // lane is ready.
+  // For the acceptor: the peer asks for a lane, and is told what its end needs; then the peer says
+  // that the lane is ready.
   Result<std::vector<std::byte>> accept_on_loop(std::span<const std::byte> request,
                                                 std::shared_ptr<PeerSession> self);
   Status ready_on_loop(std::uint32_t lane, ChannelCore::Home home);
@@ -57,8 +60,12 @@ class SessionLanes {
   void close_all(const Error& cause);
 
  private:
+  // Asks the peer for a lane, connects this end of it, and says that it is ready. Blocks; the
+  // caller holds opening_.
   Result<std::shared_ptr<Lane>> connect(std::uint32_t lane, Provider& provider, Loop& loop,
                                         Deadline deadline, std::shared_ptr<PeerSession> self);
+  // A copy of the table: a channel whose last user goes while it is looked at drops its lane, which
+  // takes the lock.
   std::map<std::uint32_t, std::weak_ptr<ChannelCore>> channels();
 
   const SessionContext& context_;

@@ -34,7 +34,6 @@ ssize_t FrameBatch::send(int socket, std::uint64_t& bytes) {
   return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// Whose grant has to be looked at once more before its bytes leave.
 bool FrameBatch::has_read_part() {
   for (std::size_t i = 0; i < count_; ++i)
     if (frame(i).header.kind() == FrameType::kReadPart) return true;

@@ -53,11 +53,11 @@ class FrameBatch {
     return added;
   }
   void commit(const Frame& added) { bytes_ += added.total(); }
-  // The frame, of which nothing has left, becomes one without a payload that says nothing.
+  // Makes the frame, of which nothing has left, one without a payload that says nothing.
   void blank(std::size_t index);
   void clear();
 
-  // One system call, and its result; `bytes` is how many it was given.
+  // Makes one system call and returns its result; `bytes` is how many it was given.
   ssize_t send(int socket, std::uint64_t& bytes);
   // So many bytes have left. Returns the last request that has left whole; 0: none has. Operations
   // that were sent to their last byte may have ended by now: they are not touched.
@@ -68,8 +68,14 @@ class FrameBatch {
   static constexpr std::size_t kFlat = 512;
   static constexpr std::uint64_t kBurst = std::uint64_t{4} << 20;
 
+  // Whether a frame carries bytes of a granted region, whose grant has to be looked at once more
+  // before these bytes leave.
   bool has_read_part();
+  // Lists what is left of the frames, up to about kBurst bytes, and returns how many parts that
+  // are.
   std::size_t gather(std::array<iovec, 2 * kMost>& out, std::uint64_t& bytes);
+  // If the grant of a read part was revoked, replaces its bytes by zeros, and makes the end of that
+  // read a refusal if it is in the batch.
   void withdraw_revoked(std::size_t index);
 
   const GrantTable& grants_;

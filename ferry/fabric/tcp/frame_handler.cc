@@ -27,7 +27,7 @@ Status FrameHandler::begin(const Header& header) {
   header_ = header;
   to_ = nullptr;
   refused_.reset();
-  FERRY_TRY(take_word(header.done, header.taken));
+  FERRY_TRY(take_ack(header.done, header.taken));
   if (is_request(header.kind())) return begin_request();
   if (header.kind() == FrameType::kBye) {
     goodbye_ = true;
@@ -37,7 +37,7 @@ Status FrameHandler::begin(const Header& header) {
   return begin_answer();
 }
 
-Status FrameHandler::take_word(std::uint64_t done, std::uint32_t taken) {
+Status FrameHandler::take_ack(std::uint64_t done, std::uint32_t taken) {
   sender_.peer_took(taken);
   if (done <= window_.done()) return {};  // no news
   if (!sender_.was_sent(done)) return broken("word of a request that was never made", header_);
@@ -144,7 +144,7 @@ Status FrameHandler::end_request() {
     default:
       break;
   }
-  // After the answer was queued: see Sender::fill.
+  // After the answer was queued: see Sender::fill_batch().
   sender_.placed(header_.id);
   if ((header_.bits & kPatient) == 0) prompt_ = header_.id;
   urgent_ |= sender_.debt() >= kDebtLimit;

@@ -44,19 +44,34 @@ class FrameHandler final : public FrameSink {
   void finish(Operation* op, Status status, std::uint64_t value = 0);
 
  private:
-  Status take_word(std::uint64_t done, std::uint32_t taken);
+  // All are for the frame at hand, header_. A Status that fails is the peer's breach of protocol.
+
+  // Ends our requests up to `done`, and tells the sender how many messages the peer has taken.
+  Status take_ack(std::uint64_t done, std::uint32_t taken);
+  // Checks that the request is the next one, and finds a place for its payload.
   Status begin_request();
+  // Checks that the answer is to our oldest open request, and fits it.
   Status begin_answer();
+  // Finds where a write goes; if the peer may not write there, the write is refused at its end.
   void begin_write();
+  // Queues the answer to a read: the bytes, or a refusal.
   Status serve_read();
+  // Changes the word, and queues its old value, or a refusal.
   Status serve_atomic();
+  // The request is here to its last byte: does what it asks, then counts it as placed.
   Status end_request();
+  // The payload of a write has landed: stores its flag. A write that was refused is answered so.
   Status end_write();
+  // The answer is here to its last byte: ends our operation, unless more parts of a read follow.
   Status end_answer();
+  // Queues a refusal of the peer's request.
   Status refuse(Error reason);
+  // Whether the peer may store the flag of a flagged write where it says.
   Status check_flag() const;
+  // Where these bytes of a grant are; fails if the peer does not have this right to them.
   Result<std::byte*> find(std::uint64_t key, std::uint32_t epoch, std::uint64_t offset,
                           std::uint64_t length, Rights need) const;
+  // What our operation fails with, after the peer's refusal.
   Error reason_of_refusal() const;
 
   const GrantTable& grants_;

@@ -128,8 +128,6 @@ Transfer TcpLane::post(Request& request) {
   return Transfer::pending(op);
 }
 
-// What is queued leaves with what is posted next, or when whoever makes progress finds it old. If
-// all of them sleep, nobody would. Whoever goes to sleep says so first and looks for it then.
 bool TcpLane::may_leave_late() {
   if (sender_.late() >= kMostLate) return false;
   if (!in_source_.hot.load(std::memory_order_relaxed)) source_.call(*this);
@@ -225,7 +223,6 @@ void TcpLane::arm_on_loop() {
   wake_at_on_loop(receiver_.remaining());
 }
 
-// A sleeper in the middle of a large frame is not to be woken for every few packets of it.
 void TcpLane::wake_at_on_loop(std::uint64_t bytes) {
   auto least = static_cast<int>(std::clamp<std::uint64_t>(bytes, 1, kWakeAtMost));
   if (least == wake_at_) return;

@@ -55,14 +55,27 @@ class TcpLane final : public Lane, public std::enable_shared_from_this<TcpLane> 
   SourceEntry<TcpLane>& in_source() { return in_source_; }
 
  private:
+  // Whether what is queued may wait for what is posted next, or for whoever makes progress and
+  // finds it old. If all of them sleep, nobody would: whoever goes to sleep says so first, and
+  // looks for it then.
   bool may_leave_late();
+  // Receives what there is; returns how much that was.
   int receive_on_loop();
+  // Has the kernel call the socket readable only when so many bytes have arrived, within limits: a
+  // sleeper in the middle of a large frame is not to be woken for every few packets of it.
   void wake_at_on_loop(std::uint64_t bytes);
+  // Takes bytes that were read with the handshake.
   Status take_rest_on_loop(std::span<const std::byte> rest);
+  // The lane is broken: shuts it, and asks the peer's session for a new one.
   void break_on_loop(const Error& cause);
+  // The peer has broken the protocol: shuts the lane, and ends the peer's session.
   void lose_peer_on_loop(const Error& cause);
+  // What operations fail with when the peer has closed the lane on purpose.
   Error goodbye_error() const;
+  // Closes the socket and ends all operations with the cause, the first time; those of `first` end
+  // as cancelled or too late. `goodbye`: the peer is told.
   void shut_on_loop(const Error& cause, bool goodbye, Chain first = {});
+  // Why the lane is not up.
   Error cause();
 
   TcpSource& source_;

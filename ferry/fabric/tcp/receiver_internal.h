@@ -47,8 +47,12 @@ class Receiver {
   Status filled(std::size_t count);
 
  private:
+  // Hands to the sink what the stage has, frame by frame.
   Status digest();
+  // Begins the frame whose header is next in the stage.
   Status take_header();
+  // How much of the stage is filled by one read: no more than a header where a large payload is
+  // expected, which then goes straight to its place.
   std::size_t stage_limit() const;
 
   FrameSink& sink_;

@@ -73,7 +73,7 @@ class SendQueue {
 
   // The rest is for the one who sends.
 
-  // Whatever does not leave now is in no way special.
+  // What was to leave late has waited long enough: it counts as prompt from now on.
   void forget_late() FERRY_REQUIRES(lock) { late_.store(0, std::memory_order_relaxed); }
   // Takes the next request out; null if there is none that may leave.
   Operation* take_request() FERRY_REQUIRES(lock);
@@ -95,10 +95,13 @@ class SendQueue {
   void forget_answers() FERRY_REQUIRES(lock);
 
  private:
+  // Whether the peer has room for this operation: only messages need it.
   bool has_credit(const Operation* op) const {
     return op->verb() != Verb::kMessage ||
            messages_ - peer_taken_.load(std::memory_order_acquire) < kMessageCredits;
   }
+  // Takes the next request out of the chains, without counting it. On its way it moves to `held_`
+  // what must not overtake a message for which the peer has no room.
   Operation* next_request() FERRY_REQUIRES(lock);
 
   Chain requests_ FERRY_GUARDED_BY(lock);

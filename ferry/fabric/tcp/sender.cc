@@ -10,7 +10,7 @@
 namespace ferry::fabric::tcp {
 
 namespace {
-// A request that follows word of its own within this time would have carried it.
+// A request that leaves so soon after a frame of acknowledgements would have carried them.
 constexpr std::int64_t kRideNs = 20'000;
 
 }  // namespace
@@ -29,7 +29,7 @@ bool Sender::starves_peer() const {
 }
 
 Sender::Outcome Sender::pay_debt() {
-  word_wanted_.store(true, std::memory_order_relaxed);
+  ack_wanted_.store(true, std::memory_order_relaxed);
   return kick(false);
 }
 
@@ -59,7 +59,7 @@ Sender::Outcome Sender::pump() {
   blocked_.store(false, std::memory_order_relaxed);
   for (std::uint64_t sent = 0; sent < kBudget;) {
     if (dead_.load(std::memory_order_relaxed)) return Outcome::kDead;
-    fill();
+    fill_batch();
     if (batch_.empty()) return sent == 0 ? Outcome::kIdle : Outcome::kSent;
     std::uint64_t bytes = 0;
     auto done = batch_.send(fd_, bytes);
@@ -83,20 +83,20 @@ Sender::Outcome Sender::pump() {
   return Outcome::kMore;
 }
 
-void Sender::fill() {
+void Sender::fill_batch() {
   // Before the look at the answers: one that is queued by then was queued before this was stored.
   auto placed = placed_.load(std::memory_order_acquire);
   LockGuard<SpinLock> guard(queue_.lock);
   queue_.forget_late();
   bool room = true;
   while (room && batch_.has_room()) {
-    room = answers_first_ ? fill_answer(placed) || fill_request(placed)
-                          : fill_request(placed) || fill_answer(placed);
+    room = answers_first_ ? add_answer(placed) || add_request(placed)
+                          : add_request(placed) || add_answer(placed);
     answers_first_ = !answers_first_;
   }
-  if (word_wanted_.load(std::memory_order_relaxed)) {
-    if (batch_.empty()) fill_word(placed);
-    word_wanted_.store(false, std::memory_order_relaxed);
+  if (ack_wanted_.load(std::memory_order_relaxed)) {
+    if (batch_.empty()) add_ack(placed);
+    ack_wanted_.store(false, std::memory_order_relaxed);
   }
 }
 
@@ -110,11 +110,11 @@ void Sender::stamp(Header& header, std::uint64_t placed) {
   told_taken_.store(header.taken, std::memory_order_relaxed);
 }
 
-bool Sender::fill_request(std::uint64_t placed) {
+bool Sender::add_request(std::uint64_t placed) {
   if (!window_.has_room()) return false;
   Operation* op = queue_.take_request();
   if (op == nullptr) return false;
-  note_ride(placed);
+  update_rides(placed);
   const Job& job = op->scratch<Job>();
   Frame& added = batch_.add(job.header.kind());
   added.header = job.header;
@@ -127,24 +127,24 @@ bool Sender::fill_request(std::uint64_t placed) {
   return true;
 }
 
-void Sender::note_ride(std::uint64_t placed) {
+void Sender::update_rides(std::uint64_t placed) {
   if (placed > told_.load(std::memory_order_relaxed)) {
     rides_.store(true, std::memory_order_relaxed);
-  } else if (word_at_ != 0 && now_ns() - word_at_ < kRideNs) {
+  } else if (ack_sent_at_ != 0 && now_ns() - ack_sent_at_ < kRideNs) {
     rides_.store(true, std::memory_order_relaxed);
   }
-  word_at_ = 0;
+  ack_sent_at_ = 0;
 }
 
-void Sender::fill_word(std::uint64_t placed) {
-  Frame& word = batch_.add(FrameType::kAck);
-  stamp(word.header, placed);
-  batch_.commit(word);
+void Sender::add_ack(std::uint64_t placed) {
+  Frame& ack = batch_.add(FrameType::kAck);
+  stamp(ack.header, placed);
+  batch_.commit(ack);
   rides_.store(false, std::memory_order_relaxed);
-  word_at_ = now_ns();
+  ack_sent_at_ = now_ns();
 }
 
-bool Sender::fill_answer(std::uint64_t placed) {
+bool Sender::add_answer(std::uint64_t placed) {
   Answer* next = queue_.first_answer();
   if (next == nullptr) return false;
   Answer& answer = *next;
@@ -176,7 +176,6 @@ bool Sender::fill_answer(std::uint64_t placed) {
   return true;
 }
 
-// The last frame of an answer, or its only one.
 void Sender::end_answer(Answer& answer, Frame& last) {
   last.header.value = answer.value;
   if (last.header.kind() == FrameType::kReadEnd) {

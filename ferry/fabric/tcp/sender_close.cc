@@ -10,7 +10,7 @@ bool is_over(const Operation& op, std::int64_t now) {
 }
 }  // namespace
 
-void Sender::take_over() {
+void Sender::lock_sending() {
   std::uint32_t nobody = 0;
   for (int spins = 0; !kicks_.compare_exchange_weak(nobody, 1, std::memory_order_acq_rel);
        ++spins) {
@@ -19,18 +19,18 @@ void Sender::take_over() {
   }
 }
 
-void Sender::hand_back() {
+void Sender::unlock_sending() {
   // Whoever kicked meanwhile relies on us to look.
   if (kicks_.exchange(0, std::memory_order_acq_rel) > 1) kick(true);
 }
 
 void Sender::wait_until_quiet() {
-  take_over();
-  hand_back();
+  lock_sending();
+  unlock_sending();
 }
 
 bool Sender::collect_expired(std::int64_t now, Chain& out) {
-  take_over();
+  lock_sending();
   {
     LockGuard<SpinLock> guard(queue_.lock);
     queue_.take_expired(is_over, now, out);
@@ -46,7 +46,7 @@ bool Sender::collect_expired(std::int64_t now, Chain& out) {
     out.push(entry.op);
     entry.op = nullptr;
   }
-  hand_back();
+  unlock_sending();
   return must_break;
 }
 
@@ -76,7 +76,7 @@ void Sender::say_goodbye(Nanos given_up_after) {
 }
 
 void Sender::close(bool goodbye, Nanos given_up_after, Chain& out) {
-  take_over();
+  lock_sending();
   {
     LockGuard<SpinLock> guard(queue_.lock);
     queue_.close(out);
@@ -92,7 +92,7 @@ void Sender::close(bool goodbye, Nanos given_up_after, Chain& out) {
   window_.done_through(window_.last());
   batch_.clear();
   dead_.store(true, std::memory_order_relaxed);
-  hand_back();
+  unlock_sending();
 }
 
 }  // namespace ferry::fabric::tcp

@@ -18,7 +18,7 @@
 namespace ferry::fabric::tcp {
 
 // The sending half of a lane: moves what waits in the queue into the batch, the batch into the
-// socket, and word of what was placed and taken along with it.
+// socket, and acknowledgements of what was placed and taken along with it.
 //
 // Any thread may queue and kick. One thread at a time sends: the first to kick; whoever kicks
 // meanwhile leaves a mark, and the one at it looks again, so nobody ever waits.
@@ -51,11 +51,12 @@ class Sender {
   void placed(std::uint64_t id) { placed_.store(id, std::memory_order_release); }
   // The peer has taken so many of our messages.
   void peer_took(std::uint32_t taken) { queue_.peer_took(taken); }
-  // Whether the peer is owed word of what was placed and taken.
+  // How many of the peer's requests and messages were placed or taken without an acknowledgement.
   std::uint64_t debt() const;
   // Any thread. Whether the peer may be waiting to hear that messages were taken.
   bool starves_peer() const;
-  // Sends that word, alone if nothing else is to be sent. Any thread.
+  // Sends the acknowledgements that are owed, in a frame of their own if nothing else is to be
+  // sent. Any thread.
   Outcome pay_debt();
   // Whether our answers tend to follow soon enough for acknowledgements to ride on them.
   bool rides() const { return rides_.load(std::memory_order_relaxed); }
@@ -83,17 +84,37 @@ class Sender {
   using Frame = FrameBatch::Frame;
   static constexpr std::uint64_t kBudget = std::uint64_t{16} << 20;
 
+  // All but lock_sending() are for the one who sends. `placed` is placed_, read before the answers
+  // in the queue are looked at: the answer to any request up to it is in the queue by then, or has
+  // left.
+
+  // Fills the batch and sends it until nothing is left, the socket is full, or kBudget bytes have
+  // left.
   Outcome pump();
-  void fill();
-  bool fill_request(std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
-  bool fill_answer(std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
-  void fill_word(std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
+  // Moves requests and answers in turn from the queue into the batch while it has room; only if it
+  // stays empty, adds an acknowledgement that somebody has asked for.
+  void fill_batch();
+  // Moves the next request into the batch. False: none may leave now, or the window is full.
+  bool add_request(std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
+  // Adds the next frame of the first answer. False: there is no answer.
+  bool add_answer(std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
+  // Adds a frame that only acknowledges.
+  void add_ack(std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
+  // Completes the last frame of an answer, or its only one.
   void end_answer(Answer& answer, Frame& last);
+  // Acknowledges in this header the messages that were taken, and the requests that were placed
+  // before the first one whose answer has yet to leave. The peer counts as told from now on.
   void stamp(Header& header, std::uint64_t placed) FERRY_REQUIRES(queue_.lock);
-  void note_ride(std::uint64_t placed);
+  // A request leaves: notes whether an acknowledgement leaves with it, or could have.
+  void update_rides(std::uint64_t placed);
+  // Tells the peer that the lane ends, if the socket takes a header at once.
   void say_goodbye(Nanos given_up_after) FERRY_REQUIRES(queue_.lock);
-  void take_over();
-  void hand_back();
+  // Makes the caller the one who sends; spins while another thread is.
+  void lock_sending();
+  // Ends that, and sends for whoever kicked meanwhile.
+  void unlock_sending();
+  // Ends the operation of a frame of the batch. False: half of the frame has left, so that only the
+  // end of the lane lets go of its bytes.
   bool give_up_frame(std::size_t index, Chain& out);
 
   const GrantTable& grants_;
@@ -105,7 +126,7 @@ class Sender {
   std::atomic<std::uint32_t> kicks_{0};
   std::atomic<bool> blocked_{false};
   std::atomic<bool> dead_{false};
-  std::atomic<bool> word_wanted_{false};
+  std::atomic<bool> ack_wanted_{false};
   std::atomic<bool> rides_{true};
 
   SendQueue queue_;
@@ -116,7 +137,7 @@ class Sender {
 
   // Of the one who sends.
   FrameBatch batch_;
-  std::int64_t word_at_ = 0;  // when word was sent alone, until the next request
+  std::int64_t ack_sent_at_ = 0;  // of add_ack(), until the next request
   bool answers_first_ = true;
 };
 
