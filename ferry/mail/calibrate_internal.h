@@ -79,19 +79,25 @@ class CalibrationLead {
   Result<Calibration> run();
 
  private:
+  // Each measures the curves by which one threshold of the tuning is chosen. They run in this
+  // order: try_chunks_in_flight() uses the size of chunks that try_chunks() has found.
   Status compare_eager();
   Status compare_copies();
   Status try_chunks();
   Status try_chunks_in_flight();
   Status try_spins();
 
-  // Opens one more mailbox at both ends; which one it is.
+  // Opens one more mailbox at both ends, and returns its index.
   Result<std::size_t> add_trial(const Tuning& tuning);
   // Measures in turns for this share of the time, keeps the medians, closes the mailboxes.
   Status sweep(std::vector<CalibrateProbe> probes, double share);
+  // Plays rounds of one probe for that time, and notes how long they took.
   Status visit(CalibrateProbe& probe, Nanos time);
+  // Sends one message there and back; `ns` is how long that took.
   Status round(Mailbox& box, std::span<const std::byte> message, fabric::WaitMode mode, double& ns);
+  // Adds the medians of these probes to the curves of what was found.
   void keep(const std::vector<CalibrateProbe>& probes);
+  // Sends what was found to the other end, which ends the calibration there.
   Status tell_result();
 
   CalibrationEnd& end_;

@@ -71,6 +71,7 @@ class MailBatchWriter {
     std::optional<Error> error;
     fabric::Transfer transfer;
   };
+  // Writes the batch to its slot, out of the stage that it was put together in.
   void write(std::span<const std::byte> bytes);
 
   const MailPath& path_;

@@ -35,7 +35,9 @@ class MailBuffers {
     std::uint32_t shares = 0;
     std::uint64_t given = 0;  // bytes that allocate() has counted for it
   };
+  // The buffer that these bytes lie in; null: none.
   Shared* find(std::span<const std::byte> bytes);
+  // How this part of a message gets to where the peer can read it.
   MailPlace find_place(std::span<const std::byte> part, std::uint64_t copy_up_to);
 
   RoomMemory& room_;

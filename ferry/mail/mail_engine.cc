@@ -64,7 +64,6 @@ MailEngine::Guard::~Guard() {
   engine_.path_.room.waiters.wake();
 }
 
-// One round of it: a long message must not keep a caller from its deadline.
 void MailEngine::do_rest() {
   map_next();
   post_planned();
@@ -79,8 +78,6 @@ void MailEngine::do_rest() {
   end_rest();  // it may wait for the peer, so it comes last
 }
 
-// One message at a time, and no further than its first region that is not there: what cannot be
-// mapped at once is read. Whoever waits for a message has a deadline of its own.
 void MailEngine::map_next() {
   MailMapping mapping;
   {
@@ -97,7 +94,6 @@ void MailEngine::map_next() {
   check(inbound_.finish_mapping(mapping, broken_));
 }
 
-// As many as are planned now; any thread may post any.
 void MailEngine::post_planned() {
   std::size_t count = 0;
   {
@@ -126,7 +122,6 @@ void MailEngine::post_read(MailChunk* chunk) {
   MailReads::note_posted(*chunk, std::move(transfer));
 }
 
-// Lets go of registered memory, which waits for the peer, then says that the sends have ended.
 void MailEngine::end_rest() {
   std::vector<MailOutgoing*> ending;
   {
@@ -166,8 +161,6 @@ void MailEngine::continue_reads() {
   (void)inbound_.read();  // those that have failed by it are over
 }
 
-// The peer's mailbox is closed, and all that it has sent is here. What it has only announced does
-// not come.
 void MailEngine::hear_closing() {
   if (broken_) return;
   const auto error = path_.closed_error();
@@ -175,8 +168,6 @@ void MailEngine::hear_closing() {
   break_with(error);
 }
 
-// Everything under way ends with this error; what has arrived whole, or is whole once its memory is
-// mapped, can still be received.
 void MailEngine::break_with(const Error& error) {
   if (broken_) return;
   const auto taken = inbound_.take_batches();  // a send may be the first to see the end

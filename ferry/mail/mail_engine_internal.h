@@ -33,6 +33,8 @@ class MailEngine {
   const MailPath& path() const { return path_; }
   const MailSignals& signals() const { return signals_; }
 
+  // Sends the message at once, queues it or announces it. If there is no room for it, nothing is
+  // sent, and what it returns says how much room it lacks.
   Result<MailSent> send(MailParts parts, Deadline deadline);
   tl::unexpected<Error> no_room(Code code, std::uint64_t lacks) const;
   bool poll_send(MailOutgoing* out);
@@ -62,31 +64,51 @@ class MailEngine {
  private:
   class Guard;
   // mail_send.cc
+
+  // Queues a message that goes through a slot.
   Result<MailSent> send_queued(MailParts parts, std::uint64_t bytes, Deadline deadline)
       FERRY_REQUIRES(lock_);
+  // Announces a message. What it copies and registers for that is done without the lock.
   Result<MailSent> send_large(MailParts parts, std::uint64_t bytes, Deadline deadline)
       FERRY_EXCLUDES(lock_);
+  // The part of it under the lock before: notes the send, and where the bytes of its parts are.
   Result<MailSent> begin_large(MailParts parts, std::uint64_t bytes, Deadline deadline,
                                std::vector<MailPlace>& places) FERRY_EXCLUDES(lock_);
   // Makes the memory of a large message readable for the peer.
   Result<MailCopies> prepare(MailOutgoing& out, std::vector<MailPlace>& places)
       FERRY_EXCLUDES(lock_);
+  // A buffer that the peer may read, which `out` keeps, or the program if that is null. Fails if
+  // the mailbox has broken meanwhile.
   Result<landing::BufferPool::Buffer> take_buffer(std::uint64_t bytes, MailOutgoing* out)
       FERRY_EXCLUDES(lock_);
 
   // mail_engine.cc
+
+  // Does what can be done in both directions; what takes longer is noted for the Guard.
   void progress_locked() FERRY_REQUIRES(lock_);
+  // Goes on with messages that are being read. A failure breaks the mailbox.
   void continue_reads() FERRY_REQUIRES(lock_);
   // A failure of a part is one of the mailbox.
   void check(const Status& status) FERRY_REQUIRES(lock_) {
     if (!status) break_with(status.error());
   }
+  // Ends everything under way with this error, the first time. What has arrived whole, or is whole
+  // once its memory is mapped, can still be received.
   void break_with(const Error& error) FERRY_REQUIRES(lock_);
+  // The peer's mailbox is closed, and all that it has sent is here. What it has only announced does
+  // not come.
   void hear_closing() FERRY_REQUIRES(lock_);
+  // Does one round of what was noted: a long message must not keep a caller from its deadline.
   void do_rest() FERRY_EXCLUDES(lock_);
+  // Maps the memory of one message, no further than its first region that is not there: what cannot
+  // be mapped at once is read. Whoever waits for a message has a deadline of its own.
   void map_next() FERRY_EXCLUDES(lock_);
+  // Posts as many reads as are planned now; any thread may post any.
   void post_planned() FERRY_EXCLUDES(lock_);
+  // Posts one read. The chunk is the reading's until the read has ended.
   void post_read(MailChunk* chunk) FERRY_EXCLUDES(lock_);
+  // Lets go of registered memory of sends that are ending, which waits for the peer, and then marks
+  // these as ended.
   void end_rest() FERRY_EXCLUDES(lock_);
 
   MailPath path_;

@@ -7,21 +7,21 @@ namespace ferry::mail {
 
 Status MailInbound::take_batches() {
   if (!intact_) return {};
-  auto taken = take_arrived();
+  auto taken = drain_arrivals();
   intact_ = taken.has_value();
   return taken;
 }
 
-Status MailInbound::take_arrived() {
+Status MailInbound::drain_arrivals() {
   while (FERRY_TRY(arrivals_.arrived())) {
-    auto taken = take_batch();
+    auto taken = unpack_next_batch();
     arrivals_.watch();
     if (!taken) return taken;
   }
   return {};
 }
 
-Status MailInbound::take_batch() {
+Status MailInbound::unpack_next_batch() {
   const auto batch = FERRY_TRY(arrivals_.take());
   auto left = batch.bytes;
   for (std::uint32_t i = 0; i < batch.records; ++i) {
@@ -69,10 +69,10 @@ Status MailInbound::take_announcement(const MailHead& head, std::span<const std:
   parcel->span = announcement.span();
   if (parcel->bytes > path_.options.most_bytes) return refuse(parcel, Code::kOutOfRange);
   inbox_.push(parcel);
-  return begin(*parcel);
+  return begin_announced(*parcel);
 }
 
-Status MailInbound::begin(MailParcel& parcel) {
+Status MailInbound::begin_announced(MailParcel& parcel) {
   const bool mappable = path_.maps && parcel.announcement.mappable;
   const bool unknown = mappable && !maps_.new_regions(parcel.announcement).empty();
   if (mappable && !unknown && maps_.use_in_place(parcel))

@@ -61,7 +61,7 @@ class MailInbound {
   void fail_all(const Error& error) { reads_.fail_all(error); }
   // The peer has closed its mailbox: what it has only announced does not come.
   void drop_announced(const Error& error) { reads_.drop_all(error); }
-  // Nothing is under way any more.
+  // Gives back the memory of all messages. Nothing is under way any more.
   void give_back_all() { inbox_.give_back_all(); }
 
   void add_to(MailStats& stats) const;
@@ -70,12 +70,20 @@ class MailInbound {
 
  private:
   using State = MailParcel::State;
-  Status take_arrived();
-  Status take_batch();
+  // Takes batches until none has arrived, or one cannot be.
+  Status drain_arrivals();
+  // Takes the messages of the batch that has arrived out of it. The slot goes back to the sender at
+  // once if it has nothing but announcements.
+  Status unpack_next_batch();
+  // Brings one record of a batch to the inbox: a message, which holds the slot then, or an
+  // announcement of one.
   Status take_record(const MailHead& head, std::span<const std::byte> body, const MailSlot& slot);
+  // Copies the announcement out of the peer's reach and checks it. A message that is over the limit
+  // of this mailbox is refused, and never comes to the inbox.
   Status take_announcement(const MailHead& head, std::span<const std::byte> body);
-  // Uses the message in place, or has it mapped or read.
-  Status begin(MailParcel& parcel);
+  // Uses the announced message in place, or has it mapped or read.
+  Status begin_announced(MailParcel& parcel);
+  // Answers the sender of an announcement that its message is not taken, and why, and forgets it.
   Status refuse(MailParcel* parcel, Code code);
 
   const MailPath& path_;

@@ -150,8 +150,6 @@ void MailOutbound::mark_ended(MailOutgoing& out) {
   recycle_if_over(out);
 }
 
-// Gives back what the send keeps, when it has ended and the peer is done with it; and the object,
-// when the handle is done with that.
 void MailOutbound::recycle_if_over(MailOutgoing& out) {
   if (out.wire == Wire::kOn || out.phase != Phase::kEnded) return;
   buffers_.unshare_all(out);

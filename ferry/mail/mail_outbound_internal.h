@@ -47,9 +47,10 @@ class MailOutbound {
   bool has_room(std::uint64_t cost) const {
     return mail::has_room(signals_.kept_bytes, cost, path_.options);
   }
-  // A send that is being prepared. It keeps the buffers that its parts lie in.
+  // Makes a send that is being prepared. It keeps the buffers that its parts lie in.
   MailOutgoing* begin(MailParts parts, std::uint64_t bytes, Deadline deadline, std::uint64_t cost,
                       bool large);
+  // The send is prepared: puts it behind those that wait for a slot, and fills what slots are free.
   Status enqueue(MailOutgoing* out);
   // Fills free slots from the queue: whatever waits and fits goes into one batch.
   Status pump();
@@ -58,15 +59,17 @@ class MailOutbound {
   // Takes the peer's answers to announcements, and looks at writes that failed.
   Status progress();
 
-  // The peer does not touch its memory any more, or holds it in place.
+  // Ends a send, whose memory the peer does not touch any more, or holds in place. Called again for
+  // a send that has ended, it gives back what the send still keeps.
   void end(MailOutgoing& out, std::optional<Error> error);
-  // The deadline of the send has come.
+  // The deadline of the send has come: ends it, and takes it out of the queue, or tells a peer that
+  // it was announced to that it is given up.
   void expire(MailOutgoing& out);
-  // Of all sends; sets the time of the next.
+  // Expires all sends whose deadlines have come, and sets the time of the next.
   void expire_due();
-  // The mailbox is broken.
+  // The mailbox is broken: ends all sends.
   void end_all(const Error& error);
-  // The handle does not need it any more.
+  // The handle does not need the send any more.
   void drop(MailOutgoing& out) {
     out.held = false;
     recycle_if_over(out);
@@ -75,6 +78,7 @@ class MailOutbound {
   // Sends whose regions are to be let go of, without the lock, before mark_ended().
   bool has_ending() const { return !ending_.empty(); }
   std::vector<MailOutgoing*> take_ending() { return std::exchange(ending_, {}); }
+  // Says to whoever waits that the send has ended.
   void mark_ended(MailOutgoing& out);
 
   MailBuffers& buffers() { return buffers_; }
@@ -87,16 +91,24 @@ class MailOutbound {
  private:
   using Phase = MailOutgoing::Phase;
   using Wire = MailOutgoing::Wire;
+  // Counts what the batch has, and sends it.
   Status close(const MailOpenBatch& batch) {
     ++stats_.batches;
     stats_.sent += batch.head.records;
     return writer_.close(batch);
   }
-  // False: it does not fit, or has no index.
+  // Takes the first send of the queue into the batch: its bytes, which ends it, or its
+  // announcement. False: it does not fit, or there is no index for it.
   bool add_to_batch(MailOpenBatch& batch, MailOutgoing& out);
+  // A rendezvous index that no announcement uses.
   std::optional<std::uint32_t> free_index() const;
+  // The peer has answered the announcement of this send (null: there is none, which is a breach).
   Status take_answer(MailOutgoing* waiting, std::uint64_t value);
+  // Frees the index of an announcement: the peer has answered it for good, or the mailbox is
+  // broken.
   void take_off_wire(MailOutgoing& out, Wire wire);
+  // Gives back what the send keeps, when it has ended and the peer is done with it; and the object,
+  // when the handle is done with that.
   void recycle_if_over(MailOutgoing& out);
 
   const MailPath& path_;

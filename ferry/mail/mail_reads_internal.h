@@ -29,8 +29,9 @@ class MailReads {
         answers_(answers),
         maps_(maps) {}
 
+  // The announced message is to be read, in turn with those before it.
   void add(MailParcel* parcel);
-  // The message is used in place after all.
+  // The message is used in place after all: it is not read.
   void remove(MailParcel& parcel);
   bool has_any() const { return !reading_.empty(); }
 
@@ -38,9 +39,10 @@ class MailReads {
   Status progress();
   // The message does not come; the mailbox is broken, or will be.
   void fail_parcel(MailParcel& parcel, const Error& error) { fail_reading(*parcel.reading, error); }
-  // Those that are not being mapped: they may still turn out to be whole.
+  // Fails all messages but those that are being mapped, which may still turn out to be whole.
   void fail_all(const Error& error);
-  // The messages do not come, and those behind them do.
+  // The messages do not come: unlike failed ones they leave the inbox, so that those behind them
+  // can be received.
   void drop_all(const Error& error);
 
   std::size_t planned() const { return planned_.count(); }
@@ -54,28 +56,39 @@ class MailReads {
 
  private:
   using State = MailParcel::State;
-  // False: there is nothing more to do for the message.
+  // Does what can be done for one message. False: nothing more is to be done for it. `in_line`:
+  // some message waits for memory, and so none behind it asks for any.
   Result<bool> step(MailReading& reading, bool& in_line);
-  // Gets memory for the message, in turn with all mailboxes.
+  // Gets memory for the message, in turn with all mailboxes, and begins to read it. A message for
+  // which there can be no memory is refused; `in_line` is set if it has to wait.
   Status admit(MailReading& reading, bool& in_line);
+  // The message has memory: lays out its parts there.
   void begin(MailReading& reading, const ReceiveMemory::Buffer& buffer) const;
+  // Plans reads until all pieces of the message are read, or as many are in flight as may be.
   void plan_chunks(MailReading& reading);
+  // Plans one read; `end`: up to where the message has landed when the read has ended.
   void plan_read(MailReading& reading, std::span<std::byte> to, const fabric::RemoteAt& from,
                  std::uint64_t end);
   // The message of the read has failed: it is not posted, or is given up.
   void unplan(MailChunk& chunk);
   // Takes reads that have ended, in the order in which they were asked for.
   void reap(MailReading& reading);
+  // Fails the message, which keeps its place in the inbox, and cancels its reads.
   void fail_reading(MailReading& reading, const Error& error);
+  // Fails the message unless it is over, and takes it out of the inbox.
   void drop_reading(MailReading& reading, const Error& error);
-  // A read has failed. Perhaps the sender's deadline came, and it has taken its memory back.
+  // A read has failed. Perhaps the sender's deadline came, and it has taken its memory back: plans
+  // a read of the word that says so.
   void ask_if_given_up(MailReading& reading);
+  // That word has been read. OK if the sender has given the message up or has closed its mailbox;
+  // if not, the failure of the read breaks the mailbox.
   Status hear_answer(MailReading& reading);
   // What to say of a read that the sender's end has refused: it has announced what it does not
   // grant.
   Error refusal(const Error& cause) const;
+  // All reads of the message have landed: it is whole, and its sender is told.
   Status finish(MailParcel& parcel);
-  // The message needs it no more.
+  // The message needs the reading no more.
   void recycle(MailReading* reading);
 
   const MailPath& path_;

@@ -49,10 +49,13 @@ class RoomCore {
   std::size_t next_box() { return boxes_served_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
+  // Calls `visit` without the list's lock for each mailbox of the room that `wanted` says yes to;
+  // the mailbox stays meanwhile.
   template <class Wanted, class Visit>
   void visit_boxes(Wanted wanted, Visit visit);
-  // Of all sends that have not ended.
+  // The first deadline of all sends of the room that have not ended.
   Deadline first_expiry();
+  // Ends the sends of all mailboxes whose deadlines have come.
   void expire_due();
 
   fabric::Device& device_;

@@ -64,7 +64,6 @@ std::optional<std::size_t> ReceiveMemory::find_idle(std::uint64_t bytes, std::ui
   return best;
 }
 
-// Idle buffers make way, so that all of them together stay within the budget.
 void ReceiveMemory::free_idle(std::uint64_t wanted) {
   for (auto& entry : entries_) {
     if (busy_bytes_ + idle_bytes_ + wanted <= budget_) return;

@@ -45,12 +45,18 @@ class ReceiveMemory {
     fabric::Region region;
     bool busy = false;
   };
+  // A buffer for so many bytes, whoever is in line. Nothing: what is in use has to come back first.
   Result<std::optional<Buffer>> take_memory(std::uint64_t bytes) FERRY_REQUIRES(lock_);
+  // The smallest idle buffer of at least `bytes` and at most `most`.
   std::optional<std::size_t> find_idle(std::uint64_t bytes, std::uint64_t most)
       FERRY_REQUIRES(lock_);
+  // Frees idle buffers until `wanted` bytes more stay within the budget.
   void free_idle(std::uint64_t wanted) FERRY_REQUIRES(lock_);
+  // Allocates a buffer, which is idle at first.
   Result<std::size_t> make_entry(std::uint64_t bytes) FERRY_REQUIRES(lock_);
+  // Whether the mailbox waits for memory.
   bool in_line(const MemoryWaiter& who) const FERRY_REQUIRES(lock_);
+  // Tells the first mailbox in line that it may ask again.
   void call_next() FERRY_REQUIRES(lock_);
 
   fabric::Device& device_;
