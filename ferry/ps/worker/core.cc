@@ -80,7 +80,6 @@ Status WorkerCore::join(Deadline deadline) {
   return enter(deadline);
 }
 
-// Neighbours are reached through shared memory, whatever leads to the servers.
 Status WorkerCore::open_for_neighbours() {
   auto options = context_.options.device;
   if (!context_.job.merge || options.provider == "auto" ||
@@ -92,7 +91,6 @@ Status WorkerCore::open_for_neighbours() {
   return {};
 }
 
-// From now on steps wait for this worker, if they have not from the beginning.
 Status WorkerCore::enter(Deadline deadline) {
   Bytes where;
   bootstrap::Encoder(where)

@@ -67,8 +67,12 @@ class WorkerCore {
 
  private:
   WorkerCore();
+  // Asks the scheduler for a rank and for the job, connects to the servers, and enters.
   Status join(Deadline deadline);
+  // Opens the device anew with shared memory where workers of a host merge: that is how neighbours
+  // are reached, whatever leads to the servers.
   Status open_for_neighbours();
+  // From now on steps wait for this worker, if they have not from the beginning.
   Status enter(Deadline deadline);
   // Asks the scheduler what is answered when others have done something, and so may be asked twice.
   // They may be waiting for a step that this worker has to post again meanwhile.

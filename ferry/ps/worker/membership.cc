@@ -209,7 +209,7 @@ void Membership::remove_server(std::uint32_t server) {
 
 // What a shard says of the end comes first: when the job has ended all servers go, and the
 // scheduler, whoever was lost.
-Status Membership::check_job() const {
+Status Membership::check_job_goes_on() const {
   for (const auto& link : links_) {
     if (link.is_removed() || !link.is_aborted()) continue;
     const auto cause = AbortCause::from_word(link.attempt());

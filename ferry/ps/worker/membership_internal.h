@@ -71,7 +71,7 @@ class Membership {
   // The last attempt that a shard has begun.
   std::uint64_t newest_attempt() const;
 
-  // Counts the views that were acted upon.
+  // The number of the view that was acted upon last.
   std::uint64_t view() const { return view_; }
   // Whether shards say that there is a newer view than this worker knows.
   bool is_view_stale() const;
@@ -79,18 +79,20 @@ class Membership {
   Status fetch_view(Newcomers newcomers, Deadline deadline);
   // The same if a shard, or a channel that has ended, says that something has changed.
   Status refresh_view(Newcomers newcomers, Deadline deadline);
-  // Between two calls' entries: all newcomers there are were connected afterwards.
+  // Fetches the view until all newcomers there are were connected. Only between two calls' entries.
   Status sync_view(Deadline deadline);
-  // kAborted: the job is over for this worker, and why. kUnavailable, with one copy: the server
-  // that is gone. Asked before the view is: a job that is over has none.
-  Status check_job() const;
+  // Whether the job goes on for this worker. kAborted: it is over, and why. kUnavailable, where a
+  // job has one copy of each block: it names a server that is gone. Callers ask this before they
+  // ask for the view: a job that is over has none.
+  Status check_job_goes_on() const;
 
-  // After a failure at a server: well if the job goes on without it, which is waited for.
+  // After a failure at a server: waits until the job goes on without that server. OK: it does. Else
+  // the failure itself: the server is alive, the job has one copy, or the deadline has passed.
   Status await_removal(std::uint32_t server, const Error& problem, Newcomers newcomers,
                        Deadline deadline);
   // Waits for an operation on the server's channel; no longer than the server is part of the job.
   Status await(std::uint32_t server, fabric::Transfer transfer, Deadline deadline);
-  // Nothing if the job goes on without the server.
+  // Asks a server. Nothing if the job goes on without the server.
   Result<std::optional<Bytes>> ask(std::uint32_t server, Ask what, const Bytes& wish,
                                    Deadline deadline);
 
@@ -107,14 +109,23 @@ class Membership {
     bool removed = false;  // the job goes on without it
   };
 
+  // Makes the links of a server, of which nothing is known but how many shards it has. In the order
+  // of servers: shards are counted over all of them.
   void add_links(std::uint32_t server, std::uint32_t shards);
+  // Makes the server's links new, and gives them Words that its shards write to.
   Status prepare_links(std::uint32_t server);
+  // Connects to the server, and asks it for the rings of its shards. After prepare_links().
   Status attach(std::uint32_t server, const ServerPlace& place, Deadline deadline);
+  // Calls `change` for each link of the server.
   template <class Change>
   void change_links(const ServerLink& server, Change change);
+  // The job goes on without the server. Closes its channel, unless memory is mapped through it,
+  // which the user may still look at.
   void remove_server(std::uint32_t server);
-  // False: it is not there, which the scheduler is about to see.
+  // Connects to the server that takes a place, and leaves what is known of the one before in past_.
+  // False: the newcomer is not there, which the scheduler is about to see.
   bool connect_newcomer(const Newcomer& newcomer, Deadline deadline);
+  // The part of it that can fail: attaches, and registers what the newcomer has to know.
   Status attach_newcomer(const Newcomer& newcomer, Deadline deadline);
   // kUnavailable once the job goes on without the server.
   Status check_server(std::uint32_t server, Deadline deadline);

@@ -48,7 +48,6 @@ Status MemoryTable::register_with(std::uint32_t server, Deadline deadline) {
   return {};
 }
 
-// Servers count the memories that they map, and so does their worker.
 Result<std::optional<std::uint32_t>> MemoryTable::grant(std::uint32_t server,
                                                         const fabric::Region& region,
                                                         Deadline deadline) {

@@ -40,8 +40,11 @@ class MemoryTable {
   Status register_with(std::uint32_t server, Deadline deadline);
 
  private:
+  // Lets a server read the memory, and asks it to map that. Returns the number of the memory among
+  // those that the server maps, which both ends count; none: it does not map it, or is gone.
   Result<std::optional<std::uint32_t>> grant(std::uint32_t server, const fabric::Region& region,
                                              Deadline deadline);
+  // Puts the memory under its name for neighbours, once any memory was asked to be published.
   Status publish(const fabric::Region& region);
 
   WorkerContext& context_;

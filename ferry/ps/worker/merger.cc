@@ -90,7 +90,6 @@ void Merger::restart_step(std::uint64_t step) {
   go_alone();
 }
 
-// What was held back until now goes, too.
 Result<WaitOutcome> Merger::push_alone(Deadline deadline) {
   if (!holds_back()) return WaitOutcome::kReady;
   go_alone();
@@ -104,8 +103,9 @@ Result<WaitOutcome> Merger::push_alone(Deadline deadline) {
 
 // A step in which anything else is pushed is pushed by each alone: nobody may wait for a leader
 // while it waits for servers, which may be waiting for that leader.
-Result<WaitOutcome> Merger::hold_back(const TensorLink& tensor, std::span<const std::byte> gradient,
-                                      Deadline deadline) {
+Result<WaitOutcome> Merger::push_alone_unless_mergeable(const TensorLink& tensor,
+                                                        std::span<const std::byte> gradient,
+                                                        Deadline deadline) {
   const bool floats = tensor.info.spec.type == tensor::ElementType::kF32 &&
                       reinterpret_cast<std::uintptr_t>(gradient.data()) % alignof(float) == 0;
   const bool can = floats && log_.records(log_.open()).size() < OfferBlock::kMostOffers;
@@ -143,7 +143,6 @@ Result<WaitOutcome> Merger::follow(Deadline deadline) {
   return WaitOutcome::kReady;
 }
 
-// In memory that neighbours map: what is not is copied there.
 Result<Offer> Merger::offer(const PushRecord& pushed) {
   auto& tensor = tensors_[pushed.parameter];
   auto bytes = pushed.gradient;
@@ -193,7 +192,6 @@ Result<WaitOutcome> Merger::give_up_merging(const Error& why, Deadline deadline)
   return push_alone(deadline);
 }
 
-// By rank: the leader has the lowest.
 Result<std::vector<Merger::HostSum>> Merger::gather() {
   std::vector<HostSum> sums;
   const auto add = [&](Parameter parameter, std::span<const std::byte> gradient) {
@@ -245,7 +243,6 @@ Result<std::span<const std::byte>> Merger::offered_bytes(Follower& follower, con
   return memory.subspan(offer.offset, bytes);
 }
 
-// Before this worker's END of the step: nobody can have begun the next one.
 void Merger::before_end(std::uint64_t step, Deadline deadline) {
   if (!on_) return;
   if (step_ == step)
@@ -261,7 +258,6 @@ void Merger::before_end(std::uint64_t step, Deadline deadline) {
   for (const auto& follower : followers_) follower.raise_and_wake(kInvitation, invitation_);
 }
 
-// The lowest rank of a host leads. All who ask in one attempt are told the same.
 Status Merger::connect_neighbours(Deadline deadline) {
   const auto answer = FERRY_TRY(context_.scheduler->call(Ask::kNeighbours, {}, deadline));
   bootstrap::Decoder in(answer);

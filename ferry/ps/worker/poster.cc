@@ -48,7 +48,6 @@ Result<WaitOutcome> Poster::post_dense(DensePost& post, Deadline deadline) {
   return WaitOutcome::kReady;
 }
 
-// One entry for a whole part, where its server maps the memory.
 Result<WaitOutcome> Poster::post_in_place(DensePost& post, const Memory& memory,
                                           Deadline deadline) {
   auto& parts = tensors_[post.parameter].parts;

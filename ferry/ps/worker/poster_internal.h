@@ -36,11 +36,12 @@ class Poster {
         log_(log),
         waiter_(waiter) {}
 
-  // Goes on where the post was left.
+  // Posts what is left of it, and notes in `post` how far it came.
   Result<WaitOutcome> post_dense(DensePost& post, Deadline deadline);
-  // One push again, or for the first time.
+  // Posts one push again, or for the first time.
   Result<WaitOutcome> post_record(const PushRecord& push, std::uint64_t step, Deadline deadline);
-  // Entries of the open step. In kSync the log is told whether all, or only some, were posted.
+  // Calls `post`, which posts entries of the open step. In kSync the log is told whether all, or
+  // only some, were posted.
   template <class Post>
   Result<WaitOutcome> post_in_step(Post post) {
     if (!context_.is_sync()) return post();
@@ -55,15 +56,19 @@ class Poster {
   // Waits until all that was posted in the step has landed everywhere, and there is room for an END
   // at every shard.
   Result<WaitOutcome> prepare_end(std::uint64_t step, Deadline deadline);
-  // After that: posts END to all shards, without waiting.
+  // After prepare_end(): posts END to all shards, without waiting.
   void post_end(std::uint64_t step);
 
  private:
+  // Posts the rows of one part to all copies of it.
   Result<WaitOutcome> post_rows(const PushRecord& rows, std::uint64_t step, Deadline deadline);
+  // Posts one entry for each whole part whose server maps the memory.
   Result<WaitOutcome> post_in_place(DensePost& post, const Memory& memory, Deadline deadline);
+  // Posts the block that `post` is at, through a slot. After make_room().
   void post_block(const DensePost& post, PartLink& part);
   // Waits until an entry, and its payload if that goes through a slot, can be posted.
   Result<WaitOutcome> make_room(ShardLink& link, bool slot, Deadline deadline);
+  // Posts an entry whose payload goes through a slot, and counts it. After make_room().
   void post_slot(ShardLink& link, const Entry& entry, std::span<const std::byte> payload);
 
   WorkerContext& context_;

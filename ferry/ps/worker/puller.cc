@@ -61,7 +61,6 @@ Status Puller::end_lease(const PartLink& part, const Pulled::Lease& lease) const
               context_.rank, part.link->server());
 }
 
-// False: it is being written, in the plane that is the newest.
 bool Puller::is_stable(const PartLink& part, std::uint32_t block, std::uint64_t& current) const {
   const auto head = part.layout.head(block);
   for (int tries = 0; tries < kStampTries; ++tries) {
@@ -76,7 +75,6 @@ bool Puller::is_stable(const PartLink& part, std::uint32_t block, std::uint64_t&
   return false;
 }
 
-// The server has a plane to write as long as all who hold one hold the same.
 bool Puller::leaves_room(const PartLink& part, std::uint64_t epoch) const {
   for (std::uint32_t rank = 0; rank < context_.job.workers; ++rank) {
     if (rank == context_.rank) continue;
@@ -169,7 +167,7 @@ Status Puller::when_published(TensorLink& from, std::uint32_t run, Deadline dead
     }
     if (*got) return {};
     if (deadline.expired()) return not_published(context_.rank);
-    FERRY_TRY(members_.check_job());
+    FERRY_TRY(members_.check_job_goes_on());
     FERRY_TRY(members_.refresh_view(Newcomers::kConnect, deadline));
     std::this_thread::sleep_for(kNotPublished);
   }

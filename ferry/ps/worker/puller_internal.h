@@ -43,29 +43,41 @@ class Puller {
   // kUnavailable: a server that alone has a part of the tensor is gone. Memory that is mapped could
   // still be read, and would show what the server published last for ever.
   Status check_servers_of(const TensorLink& tensor) const;
+  // Adds the views of one run to what is pulled: in place if a lease can be had, else of a copy.
   Status pull_part(TensorLink& from, std::uint32_t run, Pulled& pulled, Deadline deadline);
 
-  // True: the views lie in the server's memory, under the worker's lease.
+  // Takes a lease of the part, and adds views of its blocks in the server's memory. False: none can
+  // be had for now, and nothing was added.
   Result<bool> lease(PartLink& part, Pulled& pulled) const;
-  // False: the block is being written, in the plane that is the newest.
+  // Whether the newest plane of the block has been written; `current` is what its head says. False:
+  // the block is being written in that very plane.
   bool is_stable(const PartLink& part, std::uint32_t block, std::uint64_t& current) const;
   // Whether the server has a plane to write: as long as all who hold one hold the same.
   bool leaves_room(const PartLink& part, std::uint64_t epoch) const;
+  // This worker's seat at the part: `which` is the lease in it, kHeld or kCopying.
   std::byte* seat(const PartLink& part, std::size_t which) const;
+  // Stores a lease of this epoch into the seat, before anything that is read under it.
   Pulled::Lease take_lease(const PartLink& part, std::size_t which, std::uint64_t epoch) const;
+  // kUnavailable: the server has taken the lease away meanwhile, and may have overwritten what was
+  // read under it.
   Status end_lease(const PartLink& part, const Pulled::Lease& lease) const;
 
-  // These say false when there are no values yet.
+  // These say false when there are no values yet. fetch() copies under a lease where the part is
+  // mapped, and reads it over the channel where it is not; those for rows do the same with some
+  // rows.
   Result<bool> fetch(PartLink& part, std::span<std::byte> out, Deadline deadline);
   Result<bool> copy(const PartLink& part, std::span<std::byte> out) const;
   Result<bool> read(const PartLink& part, std::span<std::byte> out, Deadline deadline);
   Result<bool> fetch_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
   Result<bool> copy_rows(const PartLink& part, std::span<const RowAt> rows) const;
   Result<bool> read_rows(const PartLink& part, std::span<const RowAt> rows, Deadline deadline);
+  // The version of the part's first block, read over the channel.
   Result<std::uint64_t> read_version(const PartLink& part, Deadline deadline);
-  // Gets it from the copy that is read, from the next one if that is gone, once it is published.
+  // Calls `get` with the copy of the run that is read, or with the next one if that server is gone,
+  // until it says true: something is published there.
   template <class Get>
   Status when_published(TensorLink& from, std::uint32_t run, Deadline deadline, Get get);
+  // The values of a run, once they are published.
   Status fetch_when_published(TensorLink& from, std::uint32_t run, std::span<std::byte> out,
                               Deadline deadline);
 

@@ -65,8 +65,6 @@ Status Pusher::catch_up(Deadline deadline) {
   return {};
 }
 
-// All shards say so before anything is posted again, so that no shard has what another one is about
-// to forget.
 Status Pusher::restart_step(Deadline deadline) {
   const auto attempt = log_.announced();
   InlineFunction<bool()> all = [this, attempt] {
@@ -99,7 +97,7 @@ Status Pusher::post_owed_end(Deadline deadline) {
   return {};
 }
 
-Status Pusher::resolve(const Result<WaitOutcome>& outcome, Deadline deadline) {
+Status Pusher::catch_up_if_restarted(const Result<WaitOutcome>& outcome, Deadline deadline) {
   if (!outcome) return tl::unexpected<Error>(outcome.error());
   return *outcome == WaitOutcome::kRestart ? catch_up(deadline) : Status();
 }
@@ -156,20 +154,22 @@ Status Pusher::push(Parameter parameter, std::span<const std::byte> gradient, De
     std::memcpy(room.data(), gradient.data(), gradient.size());
     gradient = room;
   }
-  if (merger_.holds_back()) FERRY_TRY(resolve(merger_.hold_back(to, gradient, deadline), deadline));
+  if (merger_.holds_back())
+    FERRY_TRY(catch_up_if_restarted(merger_.push_alone_unless_mergeable(to, gradient, deadline),
+                                    deadline));
   ++context_.stats.pushes;
   const PushRecord record{.parameter = parameter, .gradient = gradient, .back = options.back};
   if (context_.is_sync()) log_.record(record);
   if (merger_.holds_back()) return {};
   const auto posted =
       poster_.post_in_step([&] { return poster_.post_record(record, log_.open(), deadline); });
-  return resolve(posted, deadline);
+  return catch_up_if_restarted(posted, deadline);
 }
 
 // The payloads live until they have landed; in kSync until the step is applied.
 Status Pusher::push_rows(Parameter parameter, std::vector<PushRecord> payloads, Deadline deadline) {
   FERRY_TRY(begin_push(tensors_[parameter], deadline));
-  FERRY_TRY(resolve(merger_.push_alone(deadline), deadline));
+  FERRY_TRY(catch_up_if_restarted(merger_.push_alone(deadline), deadline));
   ++context_.stats.pushes;
   if (context_.is_sync())
     for (const auto& payload : payloads) log_.record(payload);
@@ -180,7 +180,7 @@ Status Pusher::push_rows(Parameter parameter, std::vector<PushRecord> payloads, 
         return WaitOutcome::kRestart;
     return WaitOutcome::kReady;
   });
-  FERRY_TRY(resolve(posted, deadline));
+  FERRY_TRY(catch_up_if_restarted(posted, deadline));
   return context_.is_sync() ? Status() : flush(deadline);
 }
 
@@ -192,7 +192,7 @@ Status Pusher::end_step(Deadline deadline) {
     FERRY_TRY(members_.sync_view(deadline));
   }
   log_.begin();
-  FERRY_TRY(resolve(merger_.merge(deadline), deadline));
+  FERRY_TRY(catch_up_if_restarted(merger_.merge(deadline), deadline));
   while (FERRY_TRY(poster_.prepare_end(log_.open(), deadline)) == WaitOutcome::kRestart)
     FERRY_TRY(catch_up(deadline));
   merger_.before_end(log_.open(), deadline);

@@ -57,20 +57,29 @@ class Pusher {
   // The driver loop: does what StepLog::due() says until nothing is due. Fails if a part of the
   // step was not posted in time: then it can be neither ended nor posted again.
   Status catch_up(Deadline deadline);
-  // Waits until all shards have forgotten the step, and posts it again.
+  // Waits until all shards have forgotten the step, and posts it again: none may have what another
+  // one is about to forget. OK also if a later restart has stopped it; then that one is due.
   Status restart_step(Deadline deadline);
+  // Posts the END that a restarted step had before it was restarted. OK also if a later restart has
+  // stopped it; then that one is due.
   Status post_owed_end(Deadline deadline);
-  // Catches up after work that a restart has ended.
-  Status resolve(const Result<WaitOutcome>& outcome, Deadline deadline);
-  // Waits, and catches up as often as it is needed.
+  // Catches up if the outcome is kRestart. OK: the work was done, or what was recorded of it was
+  // posted again; an error of the work is passed on.
+  Status catch_up_if_restarted(const Result<WaitOutcome>& outcome, Deadline deadline);
+  // Waits until `ready` is true, and catches up as often as it is needed. `what` is for the error
+  // when the deadline passes.
   Status wait(InlineFunction<bool()> ready, Deadline deadline, const char* what);
 
+  // Opens the step if none is open. In kSync it also waits until the step before is applied, marks
+  // the tensor as pushed in this step (`pushed_in`), and begins the merger's step.
+  // kFailedPrecondition: the tensor was pushed in this step already, or the step is at its end.
   Status begin_push(TensorLink& tensor, Deadline deadline);
   // Memory of the worker's for a copy of the gradient, which servers may still be reading.
   Result<std::span<std::byte>> room_for_copy(Parameter parameter,
                                              std::span<const std::byte> gradient,
                                              Deadline deadline);
-  bool is_applied(std::uint64_t step) const;  // kSync
+  // kSync: whether all shards that have the step have applied it.
+  bool is_applied(std::uint64_t step) const;
 
   WorkerContext& context_;
   Membership& members_;

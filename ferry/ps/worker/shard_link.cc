@@ -25,7 +25,6 @@ void ShardLink::attach(const ShardPlace& place, std::byte* pool) {
   pool_mapped_ = pool;
 }
 
-// In the order of their use: the shard's word counts the slots that it is done with.
 void ShardLink::take_back_slots(std::uint64_t landed) {
   const auto applied = clock();
   const auto told = load_word(words_, offsetof(Words, slots));

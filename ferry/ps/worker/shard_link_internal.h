@@ -70,6 +70,7 @@ class ShardLink {
   bool takes(const Entry& entry) const {
     return !removed_ && (entry.step > since_ || entry.operation == Operation::kAssign);
   }
+  // Frees slots that the shard is done with, in the order of their use: its word counts them.
   void take_back_slots(std::uint64_t landed);
 
   std::uint32_t server_ = 0;

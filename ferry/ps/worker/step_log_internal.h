@@ -92,6 +92,7 @@ class StepLog {
   void end();
 
  private:
+  // Goes to the next state by the table; an event that cannot come in this state is a bug.
   void apply(StepEvent event);
 
   std::vector<PushRecord> records_;

@@ -70,8 +70,12 @@ class TensorTable {
   Status register_with(std::uint32_t server, Deadline deadline);
 
  private:
+  // Makes the tensor's entry of what the scheduler says of it: each part is linked to its shard,
+  // and none is open yet.
   Result<TensorLink> link_parts(TensorInfo info);
+  // Asks a server where the parts are that it has of the tensor, and maps them where the path does.
   Status open_parts(TensorLink& tensor, std::uint32_t server, Deadline deadline);
+  // Lets a server write values to the tensor's landing, and tells it so.
   Status offer_landing(const TensorLink& tensor, std::uint32_t server, Deadline deadline);
 
   WorkerContext& context_;

@@ -12,7 +12,7 @@ constexpr std::chrono::milliseconds kLookAtChannels{100};
 }  // namespace
 
 Status Waiter::notice_changes(Newcomers newcomers, Deadline deadline) {
-  FERRY_TRY(members_.check_job());
+  FERRY_TRY(members_.check_job_goes_on());
   FERRY_TRY(members_.refresh_view(newcomers, deadline));
   log_.announce(members_.newest_attempt());
   return {};

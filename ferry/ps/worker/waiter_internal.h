@@ -20,7 +20,8 @@ class Waiter {
   Waiter(WorkerContext& context, Membership& members, StepLog& log)
       : context_(context), members_(members), log_(log) {}
 
-  // `what` is for the error when the deadline passes.
+  // Waits until `ready` is true, or a shard says that the step is restarted. `what` is for the
+  // error when the deadline passes.
   Result<WaitOutcome> wait(InlineFunction<bool()>& ready, Newcomers newcomers, Deadline deadline,
                            const char* what);
   // The same without kRestart, for what a restart itself waits for.
@@ -30,6 +31,7 @@ class Waiter {
 
  private:
   enum class InRestart : bool { kNo, kYes };
+  // Does the work of both; in a restart, kRestart is no outcome.
   Result<WaitOutcome> wait(InlineFunction<bool()>& ready, InRestart in_restart, Newcomers newcomers,
                            Deadline deadline, const char* what);
 
