@@ -16,8 +16,9 @@ class BlockPlacement {
   static std::uint64_t block_bytes(const tensor::Spec& spec, std::uint64_t most);
   // Each block goes to the shard with the fewest bytes; the blocks of a shard become one run.
   std::vector<Run> place(std::uint64_t bytes, std::uint64_t block_bytes);
-  // Runs that were placed before.
+  // Counts runs that were placed before.
   void count_in(const std::vector<Run>& runs);
+  // Runs that were placed are not used, or are dropped: they count no more.
   void take_back(const std::vector<Run>& runs);
   const std::vector<std::uint64_t>& loads() const { return loads_; }
 

@@ -21,7 +21,10 @@ enum class Progress : std::uint8_t { kWaits, kDone };
 class Change {
  public:
   virtual ~Change() = default;
+  // Begins the change. kWaits: `out` got one effect that has an outcome, or fatal() says why the
+  // job cannot go on.
   virtual Progress begin(Effects& out) = 0;
+  // Takes that outcome, and goes on. A change takes the kinds of outcome that it asks for.
   virtual Progress take(const ServersAnswered& /*event*/, Effects& /*out*/) {
     return Progress::kDone;
   }
@@ -52,7 +55,10 @@ class Departure final : public Change {
   Progress take(const ServersAnswered& event, Effects& out) override;
 
  private:
+  // Of what servers have seen of the worker, decides up to which step it counts. A server that did
+  // not answer is lost: it may still hear the worker.
   Progress decide(const ServersAnswered& event, Effects& out);
+  // Tells all servers what was decided.
   Progress tell(Effects& out);
   Workers& workers_;
   Servers& servers_;
@@ -76,7 +82,9 @@ class Admission final : public Change {
   void abort(const Error& cause, Effects& out) override;
 
  private:
+  // All shards hold: the worker counts after the newest step of theirs.
   Progress decide(const ServersAnswered& event, Effects& out);
+  // Tells all servers, which ends the hold, too: of nobody, if there is no admission.
   Progress tell(Effects& out);
   Workers& workers_;
   Servers& servers_;
@@ -135,8 +143,12 @@ class StateTransfer final : public Change {
   Progress take(const ServersAnswered& event, Effects& out) override;
 
  private:
+  // The candidate has made the tensors, or is lost: all shards are to hold.
   Progress made(const ServersAnswered& event, Effects& out);
+  // All shards hold: tells everybody from which step on the candidate takes part, ends the hold,
+  // and asks the candidate to copy.
   Progress held(const ServersAnswered& event, Effects& out);
+  // The candidate copies, or is lost. One that another scheduler had asked before says so.
   Progress started(const ServersAnswered& event, Effects& out);
   Servers& servers_;
   const Tensors& tensors_;
@@ -192,6 +204,7 @@ class Restoration final : public Change {
   void abort(const Error& cause, Effects& out) override;
 
  private:
+  // Asks servers to restore the next tensor; after the last one answers the question.
   Progress next(Effects& out);
   Tensors& tensors_;
   const Servers& servers_;
@@ -216,6 +229,7 @@ class SnapshotChange final : public Change {
   void abort(const Error& cause, Effects& out) override;
 
  private:
+  // Answers the question with this error: the change is done.
   Progress refuse(const Error& cause, Effects& out);
   const Servers& servers_;
   const Tensors& tensors_;

@@ -52,6 +52,7 @@ class JobState {
   // An answer, or nothing: it comes later.
   using Reply = Result<std::optional<Bytes>>;
 
+  // Each does what one kind of event asks for; what follows from the new state is left to run().
   void on(const Asked& event);
   void on(const Disconnected& event);
   void on(const ServerSilent& event);
@@ -64,6 +65,7 @@ class JobState {
     if (!agenda_.empty() && agenda_.front()->take(event, out_) == Progress::kDone) end_change();
   }
 
+  // Each handles one kind of request of a server or a worker. A failure is its answer.
   Reply handle(const Question& question, const JoinServer& request);
   Reply handle(const Question& question, const ServerReady& request);
   Reply handle(const Question& question, const JoinWorker& request);
@@ -80,24 +82,34 @@ class JobState {
   Reply handle(const Question& question, const WorkerBack& request);
   // A worker that has attached to all servers wants to count.
   Reply admit(const Question& question);
+  // Answers the question now, unless the reply says that the answer comes later.
   void answer(const Question& question, const Reply& reply);
 
+  // Puts a change behind those that are to be made; run() begins it.
   template <class Kind, class... Args>
   void start(Args&&... args) {
     agenda_.push_back(std::make_unique<Kind>(std::forward<Args>(args)...));
   }
+  // The change under way is done.
   void end_change();
   // Begins changes, and what follows from the state, until a change waits for an outcome.
   void run();
   // Does one thing that follows from the state while no change is under way. False: nothing does.
   bool follow_up();
+  // The same for places of servers and for workers that wait for a candidate.
   bool follow_up_servers();
+  // The worker is out of the job, which fails if more have died than may. While the job runs, a
+  // Departure tells the servers.
   void remove_worker(std::uint32_t rank, bool died);
   // Repeats what the scheduler before may have been in the middle of.
   void resume_job(bool late);
   enum class Tell : bool { kNobody, kServers };
+  // Ends the job with this error, the first time: aborts the changes, refuses all who wait, and
+  // tells servers the cause, unless that is another scheduler's to say.
   void fail_job(const Error& error, const AbortCause& cause, Tell tell = Tell::kServers);
+  // Every worker is out: servers are told that the job is over, and all who wait are refused.
   void end_job();
+  // Answers all questions that wait with this error.
   void refuse_waiting(const Error& cause);
 
   const JobOptions job_;

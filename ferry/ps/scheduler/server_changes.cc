@@ -106,7 +106,6 @@ Progress StateTransfer::held(const ServersAnswered& event, Effects& out) {
   return Progress::kWaits;
 }
 
-// A server that another scheduler had told says so.
 Progress StateTransfer::started(const ServersAnswered& event, Effects& out) {
   for (const auto& [server, answer] : event.answers)
     if (!answer && answer.error().code() != Code::kFailedPrecondition) servers_.lose(server, out);

@@ -157,7 +157,6 @@ void Servers::fail_with(const AbortCause& cause, const std::string& text) {
   fatal_cause_ = cause;
 }
 
-// Nobody catches up any more.
 void Servers::publish_view(Effects& out) {
   view_.coming = JobView::kNobody;
   ++view_.number;

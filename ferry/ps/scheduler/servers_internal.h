@@ -70,6 +70,7 @@ class Servers {
   void start_catching_up(std::uint64_t since);
   // Asks the candidate to copy the shards of its neighbours.
   AskServers ask_to_catch_up() const;
+  // The candidate has its copies: it is part of the view, which servers are told.
   void end_catching_up(Effects& out);
 
   // After a restart of the scheduler. kPermissionDenied, kUnavailable: the job goes on without it.
@@ -83,8 +84,11 @@ class Servers {
     bool ready = false;
   };
   enum class Transfer : std::uint8_t { kMaking, kReady, kCatchingUp };
+  // Notes why the job cannot go on, the first time: see fatal().
   void fail_with(const AbortCause& cause, const std::string& text);
+  // Nobody catches up any more: makes that a new view, and tells it to the servers.
   void publish_view(Effects& out);
+  // The servers that are asked and told: those of the view, and a candidate that is included.
   std::vector<std::uint32_t> alive() const;
 
   const JobOptions job_;

@@ -159,8 +159,6 @@ std::optional<Event> Scheduler::Service::perform(const Answer& effect) {
   return std::nullopt;
 }
 
-// How long a server may take to answer. Without a second copy the job ends with it: it gets all the
-// time there is.
 Nanos Scheduler::Service::server_answers() const {
   const auto span = scaled(std::chrono::seconds(10), options_.device);
   return options_.job.replicas > 1 ? span : std::max(span, options_.device.give_up);

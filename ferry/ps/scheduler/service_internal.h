@@ -34,13 +34,19 @@ class Scheduler::Service final : public RpcServer::Handler {
   explicit Service(SchedulerOptions options) : options_(std::move(options)) {}
   // The job that the store has, or a new one.
   Status open_job();
+  // Opens the store, and loads the image of a job that a scheduler before has left there, if any.
   Result<std::optional<JobImage>> load_image(const JobOptions& job);
+  // The newest whole snapshot that the job is to begin with; none if there are none at all.
   Result<std::optional<SnapshotToRestore>> find_snapshot() const;
 
+  // Copies the statistics of the job to where stats() reads them.
   void publish_stats();
+  // Feeds an event to the job, and performs what follows from it.
   void take(const Event& event);
+  // Performs effects in order, and feeds back each outcome at once. If the state could not be
+  // written, nothing else is done but that all questions are refused.
   void perform(const Effects& effects);
-  // The outcome, if the effect has one.
+  // These perform one effect each, and return its outcome, if it has one.
   std::optional<Event> perform(const WriteState& effect);
   std::optional<Event> perform(const Answer& effect);
   std::optional<Event> perform(const AskServers& effect);
@@ -52,7 +58,10 @@ class Scheduler::Service final : public RpcServer::Handler {
   static std::optional<Event> perform(const FinishSnapshot& effect);
   static std::optional<Event> perform(const Log& effect);
   std::optional<Event> perform(const EndJob& effect);
+  // How long a server may take to answer. Without a second copy the job ends with the server, which
+  // gets all the time there is.
   Nanos server_answers() const;
+  // Asks one server, and waits for its answer; what needs a disk gets more time.
   Result<Bytes> ask_server(std::uint32_t server, Ask what, const Bytes& body);
 
   const SchedulerOptions options_;

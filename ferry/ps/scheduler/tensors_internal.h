@@ -56,6 +56,8 @@ class Tensors {
   struct TensorAt : TensorRecord {
     std::vector<Question> waiting{};  // for the first values
   };
+  // The answer to who asks for this tensor; none: the first values are not there, and the question
+  // waits for them in place of a former one of the same connection.
   static std::optional<Bytes> show(const Question& question, TensorAt& tensor, std::uint64_t view);
 
   std::map<std::string, TensorAt, std::less<>> tensors_;

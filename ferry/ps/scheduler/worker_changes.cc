@@ -109,7 +109,6 @@ Progress Admission::decide(const ServersAnswered& event, Effects& out) {
   return tell(out);
 }
 
-// Ends the hold, too: of nobody, if there is no admission.
 Progress Admission::tell(Effects& out) {
   phase_ = Phase::kTelling;
   const auto admission = workers_.admission().value_or(AdmissionRecord());

@@ -74,9 +74,12 @@ class Workers {
     PeerId peer = kNoPeer;
     std::uint64_t barrier = 0;  // the last one it has asked for
   };
+  // Whether the worker took part before the scheduler was restarted, and has not come back.
   bool is_away(const WorkerAt& worker) const {
     return worker.state == WorkerState::kThere && worker.peer == kNoPeer;
   }
+  // The rank for a worker that joins: the one that it wants, else one that was never taken before
+  // one whose worker is out.
   Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
 
   const JobOptions job_;

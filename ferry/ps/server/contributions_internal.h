@@ -36,7 +36,9 @@ class Contributions {
         adder_(type),
         blocks_(layout.blocks()) {}
 
+  // Notes a gradient of the block. Its bytes stay where they are until they are folded or dropped.
   void add(std::uint32_t block, const Source& source);
+  // Whether the worker of that rank has contributed to the block.
   bool has(std::uint32_t block, std::uint32_t rank) const;
   // Adds those up to `rank` to the block's sum: their memory is free then.
   void fold(std::uint32_t block, std::uint32_t rank);
@@ -67,9 +69,11 @@ class Contributions {
     std::vector<std::uint32_t> folded;  // ranks that are in the sum
     std::vector<std::uint64_t> rows;    // within the part, as they came; none: the sum is dense
   };
+  // Lists the block in touched_, if it has nothing yet: it is about to get something.
   void touch(std::uint32_t block);
   // Somebody pushes all of the block: rows that nobody has pushed are zero from now on.
   void make_dense(std::uint32_t block);
+  // Where the sums of the block are, which are made when first needed.
   float* sums_of(std::uint32_t block);
 
   PartLayout layout_;

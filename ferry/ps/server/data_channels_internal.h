@@ -29,6 +29,8 @@ class DataChannels {
   void close();
 
  private:
+  // The work of the thread: takes channels in until stop_, and forgets those that have ended and
+  // that nobody else knows.
   void accept();
 
   fabric::Device& device_;

@@ -33,15 +33,20 @@ class Intake {
   Breach breach() const { return breach_; }
 
  private:
+  // Notes which check the entry has failed.
   Outcome refuse(Breach breach) {
     breach_ = breach;
     return Outcome::kBreach;
   }
+  // The worker has ended a step.
   Outcome take_end(const WorkerConnection& from, const Entry& entry);
+  // Finds the part that the entry is for, and takes its blocks or rows.
   Outcome take_payload(WorkerConnection& from, const Entry& entry);
+  // Hands a gradient, or first values, of whole blocks to the part.
   Outcome take_blocks(WorkerConnection& from, Part& part, const Entry& entry);
+  // Hands rows of a gradient to the part. In steps in common they wait for lower ranks.
   Outcome take_rows(WorkerConnection& from, Part& part, const Entry& entry);
-  // The worker may want the new values of what it has pushed in a slot.
+  // Notes or sends the new values of what the worker has pushed in a slot, if it wants them back.
   static void answer_push(WorkerConnection& from, Part& part, const Entry& entry, bool pending);
 
   const JobOptions job_;

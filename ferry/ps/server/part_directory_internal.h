@@ -48,8 +48,12 @@ class PartDirectory {
     TensorInfo info;
     std::vector<PartAt> parts;
   };
+  // Makes the part of one run at its shard, and adds it to `parts`.
   Status create_part(const TensorInfo& info, std::uint32_t run, std::vector<PartAt>& parts);
+  // The function that updates the tensor; null: its update needs none. kNotFound: this server was
+  // not given it.
   Result<const UpdateFunction*> function_of(const TensorInfo& info) const;
+  // Takes these parts from their shards.
   void remove(const std::vector<PartAt>& parts);
   // The clock that all shards have, unless one is in the middle of a step.
   Result<std::uint64_t> common_clock();

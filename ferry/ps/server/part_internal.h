@@ -65,6 +65,7 @@ class Part {
         weights_(std::move(weights)),
         contributions_(layout(), weights_.type(), row_bytes()),
         adder_(weights_.type()) {}
+  // Updates a block with what was contributed to it: rows, gradients, or a sum.
   void apply_contributions(std::uint32_t block, float scale);
 
   std::uint32_t tensor_;

@@ -32,12 +32,18 @@ class Server::Core final : public RpcServer::Handler {
 
  private:
   Core() = default;
+  // Asks the scheduler for a place, opens the shards, and says that this server is ready.
   Status join(Deadline deadline);
   // Which connection is the scheduler's. With copies, the job may go on without this server: then
   // the scheduler ends it.
   void note_scheduler(std::uint64_t peer);
+  // The scheduler does not come back: this server's part in the job ends. With copies its shards
+  // take no entries any more, since the job may go on without it.
   void scheduler_lost(const Error& how);
+  // Answers one question of the scheduler or of a worker.
   Result<Bytes> answer(const RpcServer::Question& question, bootstrap::Decoder& in);
+
+  // The scheduler's commands, each with the answer to it: docs/wire/ps.md has their bodies.
   Result<Bytes> create(bootstrap::Decoder& in);
   Result<Bytes> drop(bootstrap::Decoder& in);
   // Drops what was made for a scheduler that did not live to tell anybody.

@@ -99,7 +99,6 @@ Result<ShardImage> ShardCopies::ask_description(RpcClient& from, std::uint32_t s
   return get_shard_image(in, shards_.role().job);
 }
 
-// The part's image has the sizes that it is to have.
 Status ShardCopies::copy_part(RpcClient& from, std::uint32_t shard,
                               ShardImage::PartAt& part) const {
   for (std::uint32_t section = 0; section < kSections; ++section) {

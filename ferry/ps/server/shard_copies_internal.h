@@ -33,14 +33,19 @@ class ShardCopies {
   Status catch_up(const std::string& first, const std::string& second, Done done);
 
  private:
+  // The work of the thread: copies this server's second copies from `first`, its own shards from
+  // `second`.
   Status copy_all(const std::string& first, const std::string& second);
   // As many as this server has of its own: shards of the job from `shard` on, here from `local` on.
   Status copy_shards(const std::string& from, std::uint32_t shard, std::uint32_t local);
+  // Copies one shard of the job, and installs its image in the local one.
   Status copy_shard(RpcClient& from, std::uint32_t shard, std::uint32_t local);
+  // Asks for one piece of an image.
   Result<Bytes> ask(RpcClient& from, std::uint32_t shard, std::uint32_t tensor,
                     std::uint32_t section, std::uint64_t offset) const;
-  // Waits until the image is made.
+  // The description of a shard's image. Waits until the image is made.
   Result<ShardImage> ask_description(RpcClient& from, std::uint32_t shard);
+  // Copies the values of one part, whose image has the sizes that it is to have.
   Status copy_part(RpcClient& from, std::uint32_t shard, ShardImage::PartAt& part) const;
 
   fabric::Device& device_;

@@ -82,7 +82,6 @@ std::uint32_t ShardCore::add_part(std::unique_ptr<Part> part) {
   return parts_.add(std::move(part));
 }
 
-// A worker that is only believed to be dead learns it when it ends its lease.
 void ShardCore::end_leases_of_dead() const {
   workers_.for_each([&](const WorkerConnection& worker) {
     if (worker.is_alive()) return;
@@ -120,7 +119,6 @@ void ShardCore::fold_held(WorkerConnection& worker) {
   }
 }
 
-// Sums are made in the order of ranks: lower ones must have contributed, or ended the step.
 bool ShardCore::can_fold(const HeldSlot& slot, std::uint32_t rank) const {
   const auto& contributions = parts_.find(slot.part)->contributions();
   for (std::uint32_t lower = 0; lower < rank; ++lower)
@@ -206,7 +204,6 @@ void ShardCore::copy_after(std::uint64_t step) {
   image_.reset();
 }
 
-// Called when a step was applied: nothing of the next one was taken yet.
 void ShardCore::take_image() {
   auto image = std::make_shared<ShardImage>();
   image->step = clock_.state();

@@ -73,19 +73,29 @@ class ShardCore {
     Restart restart;
   };
 
+  // Takes a bounded number of entries of one worker; false if there were none.
   bool serve(WorkerConnection& worker);
+  // The worker has broken the protocol: it is told how, and not heard any more.
   void refuse(WorkerConnection& worker, const Entry& entry, Breach breach);
   // Does what may have become possible, and tells workers.
   void advance();
   // Folds held payloads, so that the worker still has half of its slots.
   void fold_held(WorkerConnection& worker);
+  // Whether the payload of the slot is next to be added up. Sums are made in the order of ranks:
+  // lower ones must have contributed to the block, or ended the step.
   bool can_fold(const HeldSlot& slot, std::uint32_t rank) const;
+  // Applies the open step, which is complete, tells workers, and makes an image if one is wanted.
   void apply_step();
+  // Sends the newest version of a block to the workers that want it back.
   void send_back(std::uint32_t part, std::uint32_t block);
+  // The step restarts: now if it is the open one, else when it is.
   void restart_step(const Restart& restart);
   // Forgets the open step. Workers are told after the clock, and so know which step it is.
   void forget_step();
+  // Makes the image, when a step was applied: nothing of the next one was taken yet.
   void take_image();
+  // Ends the leases of workers whose channels have ended. One that is only believed to be dead
+  // learns it when it ends its lease.
   void end_leases_of_dead() const;
 
   const JobOptions job_;

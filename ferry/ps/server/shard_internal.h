@@ -36,8 +36,11 @@ class Shard {
   Shard(fabric::Device& device, const JobOptions& job, WorkerConnections workers, bool alone,
         bool newcomer)
       : device_(device), core_(job, std::move(workers), alone, newcomer) {}
+  // The thread's loop, until stop().
   void work();
+  // Runs the commands that wait, and tells those who gave them.
   void run_commands();
+  // Whether the thread has something to do, or is to end.
   bool has_work() const;
 
   fabric::Device& device_;

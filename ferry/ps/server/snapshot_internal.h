@@ -51,7 +51,9 @@ class Snapshots {
                              const TensorInfo& info, const Run& run);
 
  private:
-  Result<std::vector<std::string>> all() const;  // the newest first
+  // The folders of all snapshots, whole or not, the newest first.
+  Result<std::vector<std::string>> all() const;
+  // Reads and checks one snapshot. kDataLoss: it is not whole.
   static Result<Found> read(const std::string& path);
   std::string folder_;
 };

@@ -87,6 +87,7 @@ class StepClock {
   bool restart(const Restart& restart);
 
  private:
+  // Whether the worker counts in the open step, or whoever had its rank before does.
   bool counts(const Member& member) const {
     return member.former > state_.clock ||
            (member.since <= state_.clock && member.through > state_.clock);

@@ -49,10 +49,11 @@ class Weights {
   void restore(PartImage image);
 
  private:
+  // The index in the part of the block's first element.
   std::uint64_t first_element(std::uint32_t block) const {
     return block * planes_.layout().block_bytes / tensor::size_of(type_);
   }
-  // In a plane that is taken and has the newest values.
+  // Updates one row, in a plane that is taken and has the newest values.
   void update_row(std::uint32_t block, std::uint32_t plane, std::uint64_t row,
                   const float* gradient, float scale);
 

@@ -72,7 +72,6 @@ void WorkerConnection::report_slots() {
 void WorkerConnection::write_word(std::size_t word, std::uint64_t value) {
   auto at = words_;
   at.offset += word;
-  // A failure is a worker that is gone, which the scheduler sees.
   (void)channel_->write_flagged({}, at, at, value, {.pace = fabric::Pace::kLateEnd});
 }
 

@@ -98,9 +98,12 @@ class WorkerConnection {
     std::optional<fabric::RemoteAt> at;
     bool wanted = false;
   };
+  // Where the next entry is, or will be.
   const std::byte* next() const { return ring_.data() + taken_ % kRingEntries * kLine; }
   bool has_next() const { return fabric::flag_reached(next() + Entry::kBody, taken_ + 1); }
+  // Gives all slots back; nothing is wanted back any more.
   void give_back_all();
+  // Stores one of the worker's Words. A failure is a worker that is gone, which the scheduler sees.
   void write_word(std::size_t word, std::uint64_t value);
 
   const std::uint32_t rank_;

@@ -41,7 +41,9 @@ class RpcClient {
 
  private:
   explicit RpcClient(fabric::Channel channel) : channel_(std::move(channel)) {}
+  // Waits for a message, and calls `look` from time to time, if there is one.
   Result<mail::Message> receive(Deadline deadline, const Look& look);
+  // What the message answers to the question of this id; none: it answers an earlier one.
   static Result<std::optional<Result<Bytes>>> answer_to(std::uint64_t id,
                                                         const mail::Message& message);
 

@@ -45,13 +45,17 @@ class SchedulerLink {
   Result<std::shared_ptr<RpcClient>> client_but(const RpcClient* stale, Deadline deadline);
   // The session lives, also while one of its lanes is being connected anew.
   bool is_connected() FERRY_REQUIRES(lock_) { return client_ != nullptr && !client_->lost(); }
+  // What calls fail with when the scheduler is gone, or goes on without this one.
   tl::unexpected<Error> rejected() const;
   // Not destroyed at once: its channel is perhaps just being found broken, by a loop of the device.
   void set_aside() FERRY_REQUIRES(lock_);
+  // The watcher's loop: connects anew whenever the connection is lost, until it is for good.
   void watch();
+  // Looks for the scheduler until it is back, or has been away for too long: then lost_ says so.
   void reconnect();
   // Nothing: to be tried again. An error of its own: the scheduler does not want this one.
   Result<std::shared_ptr<RpcClient>> try_reconnect(Deadline deadline);
+  // Waits for that long, or until the link is closed.
   void rest(Nanos span);
 
   const std::string endpoint_;
