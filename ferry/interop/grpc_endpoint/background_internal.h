@@ -29,7 +29,9 @@ class Background {
   void wake_for(Nanos span);
 
  private:
+  // Starts the thread if there is none yet, and tells it that there is something to do.
   void begin() FERRY_REQUIRES(lock_);
+  // The thread's loop.
   void run();
 
   Waker& waker_;

@@ -63,7 +63,9 @@ class Doorbell {
     grpc_fd* fd = nullptr;
     grpc_closure rung{};
   };
+  // gRPC's closure: the descriptor is readable, or was shut down.
   static void rung(void* bell, absl::Status status);
+  // gRPC does not look at this bell any more: runs the tasks that wait for that, and deletes it.
   void on_shut_down(Bell* bell);
 
   PluginDevice& device_;

@@ -151,7 +151,6 @@ void FerryEndpoint::finish_read(const absl::Status& status) {
   run(std::exchange(read_done_, nullptr), status);
 }
 
-// After a failure the mailbox may still look at the slices: they stay until it is closed.
 void FerryEndpoint::finish_write(const absl::Status& status) {
   writing_.store(false, std::memory_order_relaxed);
   blocked_.store(false, std::memory_order_relaxed);

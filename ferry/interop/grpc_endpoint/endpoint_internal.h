@@ -95,10 +95,16 @@ class FerryEndpoint final : public grpc_endpoint,
     return *static_cast<FerryEndpoint*>(endpoint);
   }
 
+  // gRPC's calls. `done` is run once, when the read has got something, when the peer has all of the
+  // write, or at the end of the connection. gRPC has one read and one write under way at most.
   void read(grpc_slice_buffer* into, grpc_closure* done);
   void write(grpc_slice_buffer* from, grpc_closure* done);
+  // Ends the connection with this status.
   void shutdown(const absl::Status& why);
+  // gRPC is done with the endpoint: ends the connection and gives up gRPC's share of the object.
   void destroy();
+  // The wire has ended, or brought bytes although it carries none (`stray`). What the peer has sent
+  // may still come, for kDrain at most.
   void wire_down(bool stray);
 
   // Sends and reads as far as that goes now.
@@ -110,12 +116,14 @@ class FerryEndpoint final : public grpc_endpoint,
   void recheck() FERRY_REQUIRES(lock_);
 
   // Reading: endpoint_read.cc.
-  // Completes the read if a message is there. After the end of the connection, what it brought
-  // comes first.
+  // Completes the read, which is under way, if a message is there. After the end of the connection,
+  // what it brought comes first.
   void fill() FERRY_REQUIRES(lock_);
   // Adds a message to the read. False: the peer broke the protocol, and all is over.
   bool take(mail::Message message) FERRY_REQUIRES(lock_);
+  // Adds slices that show the message where it lies; the last of them lets go of it.
   void lend(mail::Message message) FERRY_REQUIRES(lock_);
+  // Adds one slice with a copy of the message.
   void copy(const mail::Message& message) FERRY_REQUIRES(lock_);
 
   // Writing: endpoint_write.cc.
@@ -133,12 +141,20 @@ class FerryEndpoint final : public grpc_endpoint,
   bool send_next() FERRY_REQUIRES(lock_);
   // Puts the bytes of the slices from next_ on into parts_. Returns where they end.
   Place gather(std::uint64_t most_bytes, std::size_t most_parts) FERRY_REQUIRES(lock_);
-  // Decides how the bytes of a message that was not sent are sent. False: not now.
+  // Decides how the bytes of a message that was not sent are sent: as smaller messages
+  // (most_in_a_message_), in pieces (pieces_until_), or not at all, if the peer is gone or takes no
+  // pieces either (next_ is the end of the write). False: the peer has no room even for a piece;
+  // the write is blocked_, and is tried again after a while. What was decided is in these members,
+  // so who ignores the outcome only tries the same piece once more.
   bool reconsider(const Error& error) FERRY_REQUIRES(lock_);
   // The connection is over: what is under way fails, and all that comes later.
   void end(const absl::Status& why) FERRY_REQUIRES(lock_);
+  // The same with the status that gRPC gives to broken sockets; the error is logged.
   void end(const Error& error) FERRY_REQUIRES(lock_);
+  // Completes the read, which is under way: read_done_ is set before, and null afterwards.
   void finish_read(const absl::Status& status) FERRY_REQUIRES(lock_);
+  // The same for the write. If a message of it is still under way, its slices stay: the mailbox may
+  // look at them until it is closed.
   void finish_write(const absl::Status& status) FERRY_REQUIRES(lock_);
 
   const Around around_;

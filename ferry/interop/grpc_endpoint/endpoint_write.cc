@@ -44,8 +44,8 @@ bool FerryEndpoint::finish_send() {
   if (status) {
     next_ = sent_to_;
   } else {
-    // Nothing is under way in any case. If it says that the peer's memory is full, send_next()
-    // tries the same piece once more now, and a second refusal makes it wait.
+    // The outcome is ignored: nothing is under way in any case. If the peer's memory is full,
+    // send_next() tries the same piece once more now, and a second refusal makes it wait.
     (void)reconsider(status.error());
   }
   return true;

@@ -34,7 +34,9 @@ class LinkAcceptor {
     LinkThresholds set;
     Arrived arrived;
   };
+  // The loop of the accepting thread, which serves each channel on a thread of its own.
   void accept_channels();
+  // Reads from the channel which call it belongs to, and hands its link to whoever expects that.
   void serve(fabric::Channel channel);
 
   PluginDevice& device_;

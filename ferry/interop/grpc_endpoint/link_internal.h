@@ -94,7 +94,9 @@ class Link {
 
  private:
   explicit Link(mail::MailRoom& room) : room_(room) {}
+  // Whether a message of so many bytes may be lent to slices, and memory is left for others.
   bool has_memory_to_lend(std::uint64_t bytes) const;
+  // The thresholds of the link and where they come from, as a part of report().
   std::string report_thresholds() const;
   mail::MailRoom& room_;
   fabric::Channel channel_;

@@ -41,7 +41,9 @@ class LinkTable {
   std::string report();
 
  private:
+  // Keeps the link's report, and closes it, which may wait for its peer.
   void close(std::unique_ptr<Link> link);
+  // Keeps a line for the statistics at the end, or counts it if there are too many.
   void keep(std::string line) FERRY_REQUIRES(lock_);
 
   PluginDevice& device_;

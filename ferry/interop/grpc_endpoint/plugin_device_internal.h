@@ -31,6 +31,7 @@ class PluginDevice {
  private:
   // kClosed -> kOpening -> kOpen or kFailed; any of the last three -> kDisowned.
   enum class State : std::uint8_t { kClosed, kOpening, kOpen, kFailed, kDisowned };
+  // Opens the device and the room, on the thread that has set kOpening.
   Status open_now(const std::string& reached_at);
 
   std::atomic<State> state_{State::kClosed};

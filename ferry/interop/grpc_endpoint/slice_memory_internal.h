@@ -24,6 +24,7 @@ class SliceMemory {
   std::string report() const;
 
  private:
+  // Counts slices for which there was no memory, and logs why the first time.
   void note_refused(const Error& why);
 
   PluginDevice& device_;

@@ -29,7 +29,10 @@ class Wire : public std::enable_shared_from_this<Wire> {
 
  private:
   Wire() = default;
+  // gRPC's closure: the socket is readable, which means that it has ended or brought stray bytes,
+  // or its descriptor was shut down.
   static void rung(void* self, absl::Status status);
+  // Gives up gRPC's descriptor, and with it the wire's share of itself.
   void give_up();
 
   int socket_ = -1;
