@@ -43,7 +43,7 @@ programs=(
   "an hour       | 5400 | long             | ferry_process_tests --storm-seconds=1800 --gtest_filter=*Storm*"
   "grpc on tcp   | 120 | release           | ferry_grpc_tests"
   "grpc on ferry | 120 | release asan      | ferry_grpc_plugin_tests"
-  "grpc, static  | 60  | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*"
+  "grpc, static  | 100 | release           | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*Stream*:GrpcBehaviour.*Api:GrpcBehaviour.Raw*:GrpcLate.*"
   "grpc, static  | 100 | tsan              | ferry_grpc_static_tests --gtest_filter=GrpcBehaviour.*:GrpcEnds.*-*Callback*"
   "steady        | 240 | release           | ferry_steady_tests"
   "cli           | 120 | release           | ferry_cli_tests"
