@@ -7,7 +7,7 @@ if(CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
-add_compile_options(-Wall -Wextra -Wnon-virtual-dtor -Wold-style-cast -Werror)
+add_compile_options(-Wall -Wextra "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Wold-style-cast>" -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   add_compile_options(-Wthread-safety)
 else()
@@ -18,7 +18,7 @@ endif()
 if(CMAKE_UNITY_BUILD)
   # Several sources as one, for speed. What that makes look wrong is right in the builds without it.
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
-  add_compile_options(-Wno-unused-function $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  add_compile_options(-Wno-unused-function $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 
 if(FERRY_SANITIZE)

@@ -90,6 +90,27 @@ function(ferry_kvstore_library)
   target_link_libraries(tensorferry_kvstore PUBLIC tensorferry_ps)
 endfunction()
 
+# The C interface: a shared library that shows nothing else, and runs where libibverbs is not.
+function(ferry_c_library)
+  add_library(ferry_verbs_at_run_time OBJECT ${PROJECT_SOURCE_DIR}/ferry/interop/c/verbs_at_run_time.c)
+  target_include_directories(ferry_verbs_at_run_time PRIVATE ${VERBS_INCLUDE_DIRS})
+  # Casts between functions and what dlsym() gives are what it is about.
+  target_compile_options(ferry_verbs_at_run_time PRIVATE -fvisibility=hidden)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/c/*.cc)
+  add_library(tensorferry_c SHARED ${sources} $<TARGET_OBJECTS:ferry_verbs_at_run_time>)
+  ferry_public(tensorferry_c c interop/c)
+  target_compile_definitions(tensorferry_c PRIVATE FERRY_VERSION="${PROJECT_VERSION}")
+  target_include_directories(tensorferry_c PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(tensorferry_c PRIVATE tensorferry_kvstore tensorferry_ps ${FERRY_PRIVATE_LIBRARIES}
+    nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+  # What verbs_at_run_time.c defines is not looked for in libibverbs, which so is not needed.
+  target_link_options(tensorferry_c PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL -Wl,-z,defs
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/ferry/interop/c/exports.map)
+  set_target_properties(tensorferry_c PROPERTIES OUTPUT_NAME tensorferry SOVERSION 0 VERSION ${PROJECT_VERSION}
+    CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/c/exports.map)
+endfunction()
+
 # ps-lite's interface. Its headers are <ps/...> to programs.
 function(ferry_pslite_library)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/pslite/*.cc)
