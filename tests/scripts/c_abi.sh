@@ -16,7 +16,7 @@ diff "$top/tests/abi/layouts.txt" "$folder/layouts.txt" || { echo "the layouts d
 needed=$(readelf -d "$library" | grep NEEDED)
 ! grep -E 'ibverbs|rdmacm|fuse|grpc' <<<"$needed" || { echo "the library does not load without these"; exit 1; }
 "$folder/use" >"$folder/facts"
-verbs=$(ldconfig -p | awk '/libibverbs\.so\.1 / {print $NF; exit}')
+verbs=$(ldconfig -p | awk '/libibverbs\.so\.1 / && !seen++ {print $NF}')
 # Without libibverbs: an empty file lies over it, where a namespace of mounts can be had.
 if [[ -n $verbs ]] && unshare --mount true 2>/dev/null; then
   unshare --mount bash -c 'mount --bind /dev/null "$(readlink -f "$1")" && "$2"' - "$verbs" "$folder/use" >"$folder/without"
