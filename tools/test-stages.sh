@@ -18,6 +18,7 @@ stages=(
   "asan        | no  | yes | tests under the address, leak and undefined-behaviour sanitizers"
   "tsan        | no  | yes | tests under the thread sanitizer"
   "install     | no  | no  | a program built against an installed copy"
+  "python      | no  | no  | the Python package, built by pip into a virtual environment of its own"
   "rdma        | no  | yes | tests on kernel verbs (Soft-RoCE) in one guest and across two"
   "long        | no  | yes | an hour of processes that are stopped and continued, beside a load; only with --long"
 )
@@ -175,6 +176,8 @@ stage_install() {
   check "find_package" 300 "$tests/install/run" cmake "$top/build/release"
   check "pkg-config" 300 "$tests/install/run" pkg-config "$top/build/release"
 }
+
+stage_python() { check "python" 900 python/tests/run; }
 
 stage_rdma() {
   local line name limit command log status options
