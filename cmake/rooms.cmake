@@ -94,7 +94,6 @@ endfunction()
 function(ferry_c_library)
   add_library(ferry_verbs_at_run_time OBJECT ${PROJECT_SOURCE_DIR}/ferry/interop/c/verbs_at_run_time.c)
   target_include_directories(ferry_verbs_at_run_time PRIVATE ${VERBS_INCLUDE_DIRS})
-  # Casts between functions and what dlsym() gives are what it is about.
   target_compile_options(ferry_verbs_at_run_time PRIVATE -fvisibility=hidden)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/c/*.cc)
   add_library(tensorferry_c SHARED ${sources} $<TARGET_OBJECTS:ferry_verbs_at_run_time>)
@@ -104,8 +103,11 @@ function(ferry_c_library)
   target_link_libraries(tensorferry_c PRIVATE tensorferry_kvstore tensorferry_ps ${FERRY_PRIVATE_LIBRARIES}
     nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
   # What verbs_at_run_time.c defines is not looked for in libibverbs, which so is not needed.
-  target_link_options(tensorferry_c PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL -Wl,-z,defs
+  target_link_options(tensorferry_c PRIVATE -Wl,--as-needed -Wl,--exclude-libs,ALL
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/ferry/interop/c/exports.map)
+  if(NOT FERRY_SANITIZE) # whose runtime is in the program
+    target_link_options(tensorferry_c PRIVATE -Wl,-z,defs)
+  endif()
   set_target_properties(tensorferry_c PROPERTIES OUTPUT_NAME tensorferry SOVERSION 0 VERSION ${PROJECT_VERSION}
     CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/ferry/interop/c/exports.map)
