@@ -18,7 +18,7 @@ stages=(
   "asan        | no  | yes | tests under the address, leak and undefined-behaviour sanitizers"
   "tsan        | no  | yes | tests under the thread sanitizer"
   "install     | no  | no  | a program built against an installed copy"
-  "python      | no  | no  | the Python package, built by pip into a virtual environment of its own"
+  "python      | no  | no  | the Python package, built by pip, and from a wheel, in virtual environments"
   "rdma        | no  | yes | tests on kernel verbs (Soft-RoCE) in one guest and across two"
   "long        | no  | yes | an hour of processes that are stopped and continued, beside a load; only with --long"
 )
@@ -177,7 +177,10 @@ stage_install() {
   check "pkg-config" 300 "$tests/install/run" pkg-config "$top/build/release"
 }
 
-stage_python() { check "python" 900 python/tests/run; }
+stage_python() {
+  check "python" 900 python/tests/run
+  check "python, from a wheel" 900 tools/wheel --test
+}
 
 stage_rdma() {
   local line name limit command log status options
