@@ -6,7 +6,9 @@ include(CMakePackageConfigHelpers)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensorferry)
 get_property(libraries GLOBAL PROPERTY FERRY_PUBLIC_TARGETS)
-install(TARGETS ${libraries} EXPORT TensorferryTargets COMPONENT library FILE_SET HEADERS COMPONENT library)
+# Without the link libtensorferry.so, which -ltensorferry would take for the static library of C++.
+install(TARGETS ${libraries} EXPORT TensorferryTargets COMPONENT library LIBRARY COMPONENT library NAMELINK_SKIP
+  FILE_SET HEADERS COMPONENT library)
 install(EXPORT TensorferryTargets NAMESPACE Tensorferry:: DESTINATION ${config_dir} COMPONENT library)
 # A folder of their own: ps-lite's and dmlc-core's files have the same names.
 install(DIRECTORY ferry/interop/pslite/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${FERRY_PSLITE_FOLDER}
@@ -31,6 +33,7 @@ function(ferry_pkg_config name description requires libraries)
   install(FILES ${CMAKE_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 endfunction()
 ferry_pkg_config(tensorferry "${PROJECT_DESCRIPTION}" "fmt spdlog libcrypto libibverbs" "-ltensorferry -pthread")
+ferry_pkg_config(tensorferry-c "The C interface of Tensorferry" "" "-l:libtensorferry.so.0")
 ferry_pkg_config(tensorferry-ps "The parameter server of Tensorferry" "tensorferry zlib"
   "-ltensorferry_ps -ltensorferry_math")
 ferry_pkg_config(tensorferry-kvstore "A key-value store on the parameter server of Tensorferry" "tensorferry-ps"

@@ -27,6 +27,8 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME tensorferry)
 set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "Moves tensors between processes and machines: the program ferry")
 # `ferry mount` calls fusermount3; `ferry grpc` preloads the plug-in; `ferry bench` runs the others.
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "fuse3, tensorferry-grpc, tensorferry-bench")
+# It finds libibverbs when it runs, so that nobody sees it in what it links to.
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS libibverbs1)
 set(CPACK_DEBIAN_BENCH_PACKAGE_NAME tensorferry-bench)
 set(CPACK_DEBIAN_BENCH_DESCRIPTION "Moves tensors between processes and machines: what benchmarks compare with")
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_NAME tensorferry-grpc)

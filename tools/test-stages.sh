@@ -172,7 +172,7 @@ stage_tidy() {
 }
 
 stage_install() {
-  build release tensorferry_kvstore tensorferry_pslite tensorferry_job tensorferry_grpc_tensor ferry ferry-bench || return 0
+  build release tensorferry_c tensorferry_kvstore tensorferry_pslite tensorferry_job tensorferry_grpc_tensor ferry ferry-bench || return 0
   check "find_package" 300 "$tests/install/run" cmake "$top/build/release"
   check "pkg-config" 300 "$tests/install/run" pkg-config "$top/build/release"
 }
