@@ -104,7 +104,7 @@ def test_fork_after_first_use_is_refused_and_before_it_works(program):
                 os._exit(8 if "before fork" in str(error) else 9)
             os._exit(10)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-    """).end() == (0, "8", "")
+    """).end()[:2] == (0, "8")  # 3.12 and later warn of forks beside threads
 
 
 def test_import_is_quick_and_light(program):
