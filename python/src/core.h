@@ -151,6 +151,7 @@ struct Device {
 };
 struct Channel {
   ChannelHandle handle{"channel"};
+  nb::object device;          // whose descriptor `await` sleeps on
   std::atomic<int> calls{0};  // that are running
 
   // While it lives, the channel is not closed.

@@ -165,6 +165,7 @@ std::unique_ptr<Channel> connect(Device& self, const std::string& endpoint, Time
              {nb::find(self)});
   auto channel = std::make_unique<Channel>();
   channel->handle.take(*made);
+  channel->device = nb::find(self);
   return channel;
 }
 
@@ -448,6 +449,7 @@ void bind_device(nb::module_& module) {
             wait_in_slices(timeout, [&](auto ns) {
               return ferry_device_accept(own, ns, channel->handle.out());
             });
+            channel->device = nb::find(self);
             return channel;
           },
           "timeout"_a.none() = kUsual, "The next channel that a peer has opened to this device.")

@@ -23,6 +23,7 @@ nb::object array_of(ferry_arrival* arrival, bool writable) {
 }
 
 struct Receiver {
+  nb::object device;
   Handle<ferry_receiver, ferry_receiver_free> handle{"receiver"};
   OneAtATime thread;
   nb::bytes ticket;
@@ -55,6 +56,7 @@ std::unique_ptr<Receiver> open_receiver(Channel& channel, nb::handle shape, nb::
   ferry_ticket ticket;
   check(ferry_receiver_ticket(receiver->handle.get(), &ticket));
   receiver->ticket = nb::bytes(ticket.bytes, sizeof(ticket.bytes));
+  receiver->device = channel.device;
   receiver->writable = !dynamic;  // a large one may lie in the sender's memory
   receiver->mode = spins ? FERRY_SPIN : FERRY_ADAPTIVE;
   return receiver;
@@ -252,6 +254,7 @@ void bind_receiver(nb::module_& module) {
           ">>> with sender.output(3) as array:\n...     array[:] = 5\n"
           ">>> receiver.receive().tolist()\n[5, 5, 5]")
       .def_ro("ticket", &Receiver::ticket, "For one Sender: 160 bytes, to be handed on by any way.")
+      .def_prop_ro("_device", [](Receiver& self) { return self.device; })
       .def_prop_ro("held", [](Receiver& self) { return ferry_receiver_held(self.handle.get()); })
       .def_prop_ro("slots", [](Receiver& self) { return ferry_receiver_slots(self.handle.get()); })
       .def("explain",
@@ -278,6 +281,7 @@ struct WriterOutput {
 };
 
 struct Reader {
+  nb::object device;
   Handle<ferry_reader, ferry_reader_free> handle{"reader"};
   OneAtATime thread;
 };
@@ -340,11 +344,13 @@ void bind_writer(nb::module_& module) {
       .def(nb::new_([](Channel& channel, const nb::bytes& ticket) {
              const Channel::Call on(channel);
              auto reader = std::make_unique<Reader>();
+             reader->device = channel.device;
              const auto plain = ticket_from(ticket);
              check(ferry_reader_open(on, &plain, reader->handle.out()));
              return reader;
            }),
            "channel"_a, "ticket"_a)
+      .def_prop_ro("_device", [](Reader& self) { return self.device; })
       .def(
           "read",
           [](Reader& self, std::uint64_t least, Timeout timeout) {

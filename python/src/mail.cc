@@ -5,6 +5,7 @@ namespace tensorferry {
 namespace {
 
 struct Mailbox {
+  nb::object device;
   Handle<ferry_mailbox, ferry_mailbox_free> handle{"mailbox"};
 };
 
@@ -31,6 +32,7 @@ std::unique_ptr<Mailbox> open_mailbox(nb::object channel, Timeout timeout,
              {channel});
   auto mailbox = std::make_unique<Mailbox>();
   mailbox->handle.take(*made);
+  mailbox->device = nb::cast<Channel&>(channel).device;
   return mailbox;
 }
 
@@ -90,6 +92,7 @@ void bind_mail(nb::module_& module) {
           "data"_a, "timeout"_a.none() = kUsual,
           "Sends bytes or an array, or a list of them as the parts of one message, and waits until "
           "they may be used again.")
+      .def_prop_ro("_device", [](Mailbox& self) { return self.device; })
       .def("post", &post, "data"_a, "timeout"_a.none() = kUsual, "The same without waiting.")
       .def(
           "receive",

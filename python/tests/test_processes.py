@@ -159,3 +159,34 @@ def test_await(pair):
             await receiver.receive_async(timeout=0.05)
 
     asyncio.run(receive_and_count())
+
+
+def test_await_sleeps_on_the_device(program):
+    import asyncio
+    device = tensorferry.Device(secret=SECRET)
+    peer = program("""
+        device = tensorferry.Device(secret=SECRET)
+        channel = device.connect(sys.argv[1])
+        sender = tensorferry.Sender(channel, channel.receive())
+        for step in range(5):
+            time.sleep(0.05)
+            sender.send(numpy.full(4, step, "float32"))
+        channel.send(b"end")
+        sender.drain()
+        channel.receive()
+    """, device.endpoint)
+
+    async def take_all():
+        channel = await device.accept_async(timeout=30)
+        receiver = tensorferry.Receiver(channel, (4,), "float32")
+        await channel.send_async(receiver.ticket)
+        end = asyncio.create_task(channel.receive_async())
+        for step in range(5):
+            assert (await receiver.receive_async())[0] == step
+        assert await end == b"end"
+        await channel.send_async(b"bye")
+
+    busy = time.process_time()
+    asyncio.run(take_all())
+    assert time.process_time() - busy < 0.2
+    assert peer.end() == (0, "", "")
