@@ -405,6 +405,7 @@ void bind_channel(nb::module_& module) {
       .def_prop_ro("provider",
                    [](Channel& self) { return ferry_channel_provider(self.handle.get()); })
       .def_prop_ro("peer", [](Channel& self) { return ferry_channel_peer(self.handle.get()); })
+      .def_prop_ro("_device", [](Channel& self) { return self.device; })
       .def_prop_ro(
           "alive",
           [](Channel& self) { return self.handle && ferry_channel_alive(self.handle.get()) != 0; })
