@@ -71,7 +71,8 @@ class Session final : public PeerSession, public std::enable_shared_from_this<Se
   // with is its answer.
   Status handle_on_loop(const bootstrap::Frame& frame);
   // Does what the peer says of one lane: it is ready, it is closed, or the connector is to connect
-  // it anew. A lane whose channel is gone at this end is neither closed nor connected again.
+  // it anew, which is ignored at the other end. A lane whose channel is gone at this end is neither
+  // closed nor connected again. A failure (a malformed frame) ends the session.
   Status handle_lane_on_loop(const bootstrap::Frame& frame);
   // Has the provider that the frame names serve it. Without `wants_answer` the outcome is dropped.
   void serve_on_loop(const bootstrap::Frame& frame, bool wants_answer);

@@ -123,9 +123,11 @@ struct RegistrationStats {
   std::uint64_t reused = 0;  // transfers from such memory that an earlier registration served
 };
 
-// Called exactly once when an operation has ended, on whichever thread makes progress: it must not
-// block, nor close or destroy a channel or a device. The status is kOk, the named failure, or
-// kCancelled.
+// Called exactly once when an operation has ended, on the thread that finds the end: one that makes
+// progress, the poster itself before its call returns, or one that closes. So no lock that it takes
+// may be held in a call that posts, waits, makes progress or closes. It must not block, wait for an
+// operation, nor close or destroy a channel, a region or a device; it may post. The status is kOk,
+// the named failure, or kCancelled.
 using Callback = InlineFunction<void(const Status&)>;
 
 }  // namespace ferry::fabric

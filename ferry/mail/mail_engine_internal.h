@@ -74,7 +74,8 @@ class MailEngine {
   // The part of it under the lock before: notes the send, and where the bytes of its parts are.
   Result<MailSent> begin_large(MailParts parts, std::uint64_t bytes, Deadline deadline,
                                std::vector<MailPlace>& places) FERRY_EXCLUDES(lock_);
-  // Makes the memory of a large message readable for the peer.
+  // Makes the memory of a large message readable for the peer. After a failure a part of it may be
+  // copied or registered: MailOutbound::end() gives that back.
   Result<MailCopies> prepare(MailOutgoing& out, std::vector<MailPlace>& places)
       FERRY_EXCLUDES(lock_);
   // A buffer that the peer may read, which `out` keeps, or the program if that is null. Fails if

@@ -19,7 +19,8 @@ struct DataOptions {
 };
 
 // What one worker is fed with. Depends on the options and nothing else, so that a run can be
-// resumed, or done over. Not thread-safe.
+// resumed, or done over. Not thread-safe: in a job, the thread that runs the
+// worker's steps uses it.
 class Data {
  public:
   virtual ~Data() = default;

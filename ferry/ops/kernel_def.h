@@ -35,8 +35,8 @@ class KernelContext {
   ~KernelContext() = default;
 };
 
-// The code of one node. Made once, run once a step, by one thread at a time. It may keep what it
-// prepared for the last shapes.
+// The code of one node. Made once, run once a step, by one thread at a time: that of its
+// task's loop, or the one in evaluate(). It may keep what it prepared for the last shapes.
 class Kernel {
  public:
   virtual ~Kernel() = default;

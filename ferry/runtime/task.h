@@ -30,7 +30,8 @@ class TaskRunner {
                                                   const std::string& task, Rendezvous& rendezvous,
                                                   TaskOptions options, Deadline deadline);
 
-  // What the step is fed with; valid until the next call.
+  // What the step is fed with; valid until the next call. Feeder and watcher are called on the
+  // thread in run().
   using Feeder = std::function<Result<std::vector<Feed>>(std::uint64_t step)>;
   // After each step: what was fetched. A failure ends the run.
   using Watcher =

@@ -120,9 +120,13 @@ Result<JobPlan> plan_job(const JobOptions& options);
 // all is real.
 std::vector<std::string> made_up(const JobPlan& plan);
 
+// Called on the thread in run_job() or run_one_task(), or, with tasks as threads, on a task's; one
+// call at a time.
 using OnStep = std::function<void(const StepReport&)>;
 // Runs the job to its end. A task that dies or fails ends it: kAborted, with the task's name and
-// what it said. `stop` is looked at often: true ends the job with kCancelled.
+// what it said. `stop` is looked at often: true ends the job with kCancelled. It is called on the
+// thread in run_job(), or, with tasks as threads, on those of tasks, and then on several at once.
+// See "Which thread runs a callback" in docs/design/fabric.md.
 Result<JobReport> run_job(const JobOptions& options, const OnStep& on_step,
                           const std::function<bool()>& stop);
 

@@ -49,7 +49,9 @@ struct Chain {
 // Any thread adds requests, the token's holder adds answers; the one who sends takes both out, with
 // the lock held for as many as it takes at once.
 //
-// Between calls: `held_` is empty, or begins with a message for which the peer had no room.
+// Between calls: `held_` has, in the order of their posts, messages and flagged writes; the first
+// of them was behind, or is, a message for which the peer had no room. The first may leave by now:
+// next_request() looks.
 class SendQueue {
  public:
   SendQueue();

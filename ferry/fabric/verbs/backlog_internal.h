@@ -22,6 +22,9 @@ namespace ferry::fabric::verbs {
 // while the state is kUp, so that after close() nobody uses the queue pair. Thread-safe; methods
 // that end in _on_loop are for the token's holder. Operations that fail are handed back, for the
 // caller to end when the lock is gone.
+//
+// Between calls, until the lane is down: what waits is in `waits_`, `held_` or `binds_`. If
+// anything is there, `waiting_` is true, and the loop was asked for an event.
 class Backlog {
  public:
   enum class State : std::uint8_t {
@@ -79,12 +82,22 @@ class Backlog {
     kFailed,
   };
 
+  // The grant, with one user more, whom drop_user() takes back. One that is not known is put into
+  // `asks`, which has room for the two of one request.
   PeerGrant* use_grant(const RemoteRegion& region, Asks& asks) FERRY_REQUIRES(lock_);
+  // Tries to post an operation that is on no list. When this says kPosted, the operation may have
+  // ended, and be another one's. kFailed: it is in `failures`. Else the caller puts it back: at the
+  // front of its list, or for kHold into `held_`.
   Step advance(Operation* op, Failures& failures) FERRY_REQUIRES(lock_);
+  // The steps of one pass: post what can go, the oldest first.
   void pump_binds() FERRY_REQUIRES(lock_);
   void pump_held(Failures& failures) FERRY_REQUIRES(lock_);
+  // One pass over `binds_`, `held_` and `waits_`, in this order.
   void pump_once(Failures& failures) FERRY_REQUIRES(lock_);
+  // Passes until nothing more can go. Afterwards `waiting_` says whether something waits, and if so
+  // the loop was asked for an event.
   void pump(Failures& failures) FERRY_REQUIRES(lock_);
+  // From both lists. The condition hands out what it removes.
   template <class F>
   void remove_waiting_if(F&& condition) FERRY_REQUIRES(lock_);
   // Whoever posts holds the lock while the device takes the request, which is a long system call on
@@ -109,7 +122,8 @@ class Backlog {
   // message or a flag itself.
   OperationList held_ FERRY_GUARDED_BY(lock_);
   std::vector<Bind> binds_ FERRY_GUARDED_BY(lock_);  // that wait: operations wait for them
-  bool no_room_ FERRY_GUARDED_BY(lock_) = false;     // why the oldest in waits_ waits
+  // The send queue was full when the last operation was posted to it, in this pass.
+  bool no_room_ FERRY_GUARDED_BY(lock_) = false;
 };
 
 }  // namespace ferry::fabric::verbs

@@ -15,8 +15,9 @@ struct MountOptions {
 };
 
 // Shows the tensors of a job as files, until it is unmounted or this process is told to end; then
-// leaves the job. docs/files.md says what reading and writing them does. `on_ready` is called once
-// files can be opened.
+// leaves the job. docs/files.md says what reading and writing them does. `on_ready` is called once,
+// on the calling thread, when the folder is mounted and before anything is served: an open waits
+// until it has returned.
 Status mount_model(const MountOptions& options, const std::function<void()>& on_ready);
 
 }  // namespace ferry::interop

@@ -179,7 +179,8 @@ struct KVMeta {
   int customer_id = 0;
 };
 
-// Handles requests of workers, on the thread of its customer.
+// Handles requests of workers, on the thread of its customer, or, in a process that never had more
+// than one customer, mostly on the thread that receives.
 template <typename Val>
 class KVServer : public SimpleApp {
  public:

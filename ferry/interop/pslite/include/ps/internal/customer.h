@@ -12,7 +12,8 @@
 namespace ps {
 
 // One user of the system within a process: sends requests and waits for their answers, and handles
-// what comes for it on a thread of its own.
+// what comes for it: on a thread of its own, or, in a process that never had more than one
+// customer, mostly on the thread that receives.
 class Customer {
  public:
   using RecvHandle = std::function<void(const Message& recved)>;
