@@ -28,7 +28,9 @@ class [[nodiscard]] Loan {
 
   // Waits until no server reads the memory any more, in kSync until the step is applied.
   // kDeadlineExceeded: the loan goes on; and so it does with kFailedPrecondition, which says that
-  // end_step() comes first (kSync).
+  // end_step() comes first (kSync). Any other error (the job is over, a server is lost) ends the
+  // loan; a server that is left, or a write to it that is under way, may still read the memory, at
+  // the latest until the worker is destroyed.
   Status release(Deadline deadline);
 
  private:

@@ -31,7 +31,9 @@ class WorkerCore;
 // (kSync) nobody can wait for that before the step has ended, and a step may be pushed anew: there
 // push() copies the gradient, to memory that the worker keeps. lend_gradient() does neither, and
 // returns a Loan. After an error of push_pull(), lend_gradient() or, but for kSync, push(), the
-// gradient is the library's until flush() has succeeded.
+// gradient is the library's until flush() has succeeded. When the job is over for this worker
+// before what it pushed is applied, flush() does not succeed any more: the gradient is the
+// library's until the worker is destroyed.
 class Worker {
  public:
   // Joins the job; waits until all servers are there.

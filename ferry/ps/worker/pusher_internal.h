@@ -60,7 +60,8 @@ class Pusher {
   // Waits until all shards have forgotten the step, and posts it again: none may have what another
   // one is about to forget. OK also if a later restart has stopped it; then that one is due.
   Status restart_step(Deadline deadline);
-  // Posts the END that a restarted step had before it was restarted. OK also if a later restart has
+  // Posts the END that a restarted step had before it was restarted: in kEndOwed, kComplete
+  // afterwards. A failure posts nothing, and the END stays owed. OK also if a later restart has
   // stopped it; then that one is due.
   Status post_owed_end(Deadline deadline);
   // Catches up if the outcome is kRestart. OK: the work was done, or what was recorded of it was
