@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "ferry/ps/wire/protocol_version_internal.h"
 #include "ferry/ps/wire/rpc_internal.h"
 #include "tests/ps/kit.h"
 
@@ -25,14 +26,15 @@ class SomeAnswers final : public RpcServer::Handler {
 // A member that asks as it likes.
 class RudeClient {
  public:
-  explicit RudeClient(const std::string& endpoint)
-      : channel_(must(device_.connect(endpoint, {.deadline = in_time()}))),
+  explicit RudeClient(const std::string& endpoint, const fabric::Options& options = {})
+      : device_(must(fabric::Device::open(control_options(options)))),
+        channel_(must(device_.connect(endpoint, {.deadline = in_time()}))),
         room_(must(mail::MailRoom::open(device_, {.tuning = mail::TuningUse::kOff}))),
         box_(must(mail::Mailbox::open(room_, device_, channel_, {}, in_time()))) {}
 
-  void ask(std::uint64_t id, Ask what) {
+  void ask(std::uint64_t id, Ask what, const Bytes& body = {}) {
     Bytes question;
-    bootstrap::Encoder(question).u64(id).u32(static_cast<std::uint32_t>(what));
+    bootstrap::Encoder(question).u64(id).u32(static_cast<std::uint32_t>(what)).raw(body);
     must(box_.send_and_wait(question, in_time()));
   }
   // Which question was answered, and with what code.
@@ -44,7 +46,7 @@ class RudeClient {
   }
 
  private:
-  fabric::Device device_ = must(fabric::Device::open(control_options({})));
+  fabric::Device device_;
   fabric::Channel channel_;
   mail::MailRoom room_;
   mail::Mailbox box_;
@@ -64,6 +66,39 @@ TEST_F(RpcServerTest, QuestionsOfOnePeerThatWaitAreBounded) {
   const auto refused =
       std::pair(std::uint64_t{RpcServer::kMostWaiting + 1}, Code::kResourceExhausted);
   EXPECT_EQ(rude.next_answer(), refused);
+}
+
+// A worker that waits asks again and again. Its former questions used to be left without an answer,
+// so that one that had waited long was refused for good.
+TEST(RpcOfScheduler, AWorkerMayAskAtABarrierAsLongAsItLikes) {
+  constexpr std::uint64_t kTimes = 2000;
+  Job job("tcp", {.servers = 1, .workers = 2});
+  std::uint64_t last_id = 0;
+  const auto join = [&](RudeClient& worker) {
+    Bytes wish;
+    bootstrap::Encoder out(wish);
+    put_protocol_version(out);
+    out.u32(~0U);
+    worker.ask(++last_id, Ask::kJoinWorker, wish);
+    ASSERT_EQ(worker.next_answer(), std::pair(last_id, Code::kOk));
+  };
+  const auto endpoint = job.worker_options().scheduler;
+  RudeClient waits(endpoint, device_options("tcp"));
+  RudeClient other(endpoint, device_options("tcp"));
+  join(waits);
+  join(other);
+  Bytes first;
+  bootstrap::Encoder(first).u64(1);
+  waits.ask(++last_id, Ask::kBarrier, first);
+  for (std::uint64_t time = 1; time < kTimes; ++time) {
+    const auto former = last_id;
+    waits.ask(++last_id, Ask::kBarrier, first);
+    ASSERT_EQ(waits.next_answer(), std::pair(former, Code::kCancelled)) << time;
+  }
+  const auto newest = last_id;
+  other.ask(++last_id, Ask::kBarrier, first);
+  EXPECT_EQ(waits.next_answer(), std::pair(newest, Code::kOk));
+  EXPECT_EQ(other.next_answer(), std::pair(last_id, Code::kOk));
 }
 
 // It used to be waited for with each of its answers, for ten seconds.

@@ -128,6 +128,10 @@ struct Answer {
   Question question;
   Result<Bytes> answer;
 };
+// To a former question of who has asked again, and listens to the answer to the newest one alone.
+inline Answer asked_again(const Question& former) {
+  return {former, fail(Code::kCancelled, "it was asked again")};
+}
 struct ServerQuestion {
   std::uint32_t server = 0;
   Bytes body;

@@ -17,11 +17,24 @@ void JobState::on(const Asked& event) {
   if (phase_ == Phase::kFailed && (!leaves || not_written_))
     return answer(question, tl::unexpected<Error>(*failure_));
   const bool returns = is(type_identity<ServerBack>(), type_identity<WorkerBack>());
-  if (phase_ == Phase::kReturning && !returns) return deferred_.push_back(event);
+  if (phase_ == Phase::kReturning && !returns) return defer(event);
   const bool joins = is(type_identity<JoinServer>(), type_identity<JoinWorker>());
   if (phase_ == Phase::kOver && joins)
     return answer(question, fail(Code::kUnavailable, "the job is over"));
   answer(question, std::visit([&](const auto& each) { return handle(question, each); }, request));
+}
+
+// A worker that waits asks again and again, and this may take long.
+void JobState::defer(const Asked& event) {
+  const bool resent = std::holds_alternative<FindTensor>(event.request) ||
+                      std::holds_alternative<WaitBarrier>(event.request);
+  const auto former = std::find_if(deferred_.begin(), deferred_.end(), [&](const Asked& each) {
+    return each.question.peer == event.question.peer &&
+           each.request.index() == event.request.index();
+  });
+  if (!resent || former == deferred_.end()) return deferred_.push_back(event);
+  out_.emplace_back(asked_again(former->question));
+  *former = event;
 }
 
 // One that comes when the job has its servers waits until it is needed.
@@ -105,14 +118,14 @@ JobState::Reply JobState::handle(const Question& question, const CaughtUp& reque
 JobState::Reply JobState::handle(const Question& question, const InitTensor& request) {
   const auto rank = workers_.rank_of(question.peer).value_or(kNobody);
   if (tensors_.contains(request.info.name))
-    return tensors_.init(question, rank, request.info, servers_.view().number);
+    return tensors_.init(question, rank, request.info, servers_.view().number, out_);
   if (phase_ == Phase::kForming) return fail(Code::kUnavailable, "the servers have not come yet");
   start<Creation>(tensors_, servers_, job_, Asked{question, request}, rank);
   return std::nullopt;
 }
 
 JobState::Reply JobState::handle(const Question& question, const FindTensor& request) {
-  return tensors_.find(question, request.name, servers_.view().number);
+  return tensors_.find(question, request.name, servers_.view().number, out_);
 }
 
 JobState::Reply JobState::handle(const Question& /*question*/, const TensorThere& request) {
@@ -128,7 +141,8 @@ JobState::Reply JobState::handle(const Question& question, const TakeSnapshot& r
 JobState::Reply JobState::handle(const Question& question, const WaitBarrier& request) {
   const auto rank = FERRY_TRY(workers_.rank_of(question.peer));
   if (workers_.passed_barrier(rank, request.number)) return Bytes();
-  workers_.wait_at_barrier(rank, question, request.number);
+  if (const auto former = workers_.wait_at_barrier(rank, question, request.number))
+    out_.emplace_back(asked_again(*former));
   return std::nullopt;
 }
 

@@ -58,6 +58,7 @@ class RandomJob {
     std::uint64_t token = 0;
     std::uint32_t rank = kNobody;
     std::optional<Question> question{};  // that it waits for
+    Request request{};                   // the same
     bool entered = false;
     std::uint64_t barriers = 0;
     std::uint64_t step = 0;
@@ -168,9 +169,17 @@ class RandomJob {
       if (gone.rank != kNobody) world_.ended_workers.insert(gone.rank);
       return world_.disconnect(gone.peer);
     }
+    if (worker.question && roll(3) == 0 && is_resent(worker.request))
+      return ask(worker, worker.request);
     if (worker.question || worker.rank == kNobody) return;
     if (!worker.entered) return ask(worker, Enter{"host", "device", roll(2) == 0 ? "" : "at"});
     ask_something(worker);
+  }
+
+  static bool is_resent(const Request& request) {
+    return std::holds_alternative<InitTensor>(request) ||
+           std::holds_alternative<FindTensor>(request) ||
+           std::holds_alternative<WaitBarrier>(request);
   }
 
   void ask_something(Worker& worker) {
@@ -215,6 +224,7 @@ class RandomJob {
   void ask(Worker& worker, Request request) {
     asked_ = request;
     const auto peer = worker.peer;
+    worker.request = request;
     const auto question = world_.ask(peer, std::move(request));
     for (auto& each : workers_)
       if (each.peer == peer) each.question = question;

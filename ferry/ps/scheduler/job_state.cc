@@ -196,7 +196,8 @@ bool JobState::follow_up_servers() {
 
 void JobState::remove_worker(std::uint32_t rank, bool died) {
   const bool goes_on = phase_ == Phase::kRunning;
-  workers_.remove(rank, died, goes_on);
+  if (const auto waits = workers_.remove(rank, died, goes_on))
+    answer(*waits, fail(Code::kFailedPrecondition, "worker {} is no worker any more", rank));
   const auto dead = workers_.dead();
   if (died)
     out_.emplace_back(Log{Log::Level::kWarning, fmt::format("worker {} is gone; {} of {} have died",

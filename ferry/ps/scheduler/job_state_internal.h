@@ -82,6 +82,8 @@ class JobState {
   Reply handle(const Question& question, const WorkerBack& request);
   // A worker that has attached to all servers wants to count.
   Reply admit(const Question& question);
+  // Keeps the question until all servers are back, in place of a former one that was resent.
+  void defer(const Asked& event);
   // Answers the question now, unless the reply says that the answer comes later.
   void answer(const Question& question, const Reply& reply);
 

@@ -150,6 +150,40 @@ TEST(JobState, ABarrierWaitsForMembersAndLetsNobodyThroughTwice) {
   EXPECT_EQ(cluster.code_of(next), Code::kOk) << "the dead are not waited for";
 }
 
+// They used to be left without: a worker that waits for long came to the bound of its questions.
+TEST(JobState, AQuestionThatIsAskedAgainIsAnswered) {
+  Cluster cluster(job_of(1, 2, 1));
+  const auto a = cluster.enter();
+  const auto b = cluster.enter();
+  cluster.ask(a, InitTensor{tensor_of("w")});
+  const std::vector<Request> requests{WaitBarrier{1}, FindTensor{"w"}};
+  for (const auto& request : requests) {
+    const auto former = cluster.ask(b, request);
+    EXPECT_EQ(cluster.code_of(former), Code::kUnknown);
+    EXPECT_EQ(cluster.code_of(b, request), Code::kUnknown);
+    EXPECT_EQ(cluster.code_of(former), Code::kCancelled);
+  }
+  EXPECT_EQ(cluster.code_of(b, InitTensor{tensor_of("w")}), Code::kUnknown);
+  EXPECT_EQ(cluster.open.size(), 2U) << "the newest at the barrier, and for the tensor";
+  EXPECT_EQ(cluster.code_of(b, Leave{}), Code::kOk);
+  EXPECT_EQ(cluster.open.size(), 1U) << "who leaves does not wait at a barrier";
+}
+
+TEST(JobState, AQuestionThatIsAskedAgainBeforeServersAreBackIsAnswered) {
+  Cluster cluster(job_of(1, 1, 1));
+  const auto token = 1000 + cluster.enter();
+  cluster.restart(30 * simulation::kSecond);
+  const auto peer = cluster.connect();
+  EXPECT_EQ(cluster.code_of(peer, WorkerBack{0, token}), Code::kOk);
+  const auto former = cluster.ask(peer, WaitBarrier{1});
+  const auto newest = cluster.ask(peer, WaitBarrier{1});
+  EXPECT_EQ(cluster.code_of(former), Code::kCancelled);
+  EXPECT_EQ(cluster.code_of(newest), Code::kUnknown);
+  EXPECT_EQ(cluster.code_of(cluster.connect(), ServerBack{0, 100}), Code::kOk);
+  cluster.tick(simulation::kSecond);
+  EXPECT_EQ(cluster.code_of(newest), Code::kOk);
+}
+
 TEST(JobState, DecidesADepartureByWhatServersHaveSeen) {
   struct Case {
     bool merge;

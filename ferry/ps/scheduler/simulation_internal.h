@@ -62,6 +62,7 @@ class Simulation {
     const Question question{peer, ++last_question_};
     open[{peer, question.id}] = request;
     take(Asked{question, std::move(request)});
+    check_asked_again(peer);
     return question;
   }
   void disconnect(PeerId peer) {
@@ -178,6 +179,21 @@ class Simulation {
     if (setup_.writes_state && stored && writes_left >= 0) {
       EXPECT_EQ(*stored, job_->image());
     }
+  }
+
+  // Who asks again has one question that waits: the scheduler keeps count of them all.
+  void check_asked_again(PeerId peer) const {
+    int at_barrier = 0;
+    std::map<std::string, int> for_tensor;
+    for (const auto& [key, request] : open) {
+      if (key.first != peer) continue;
+      if (std::holds_alternative<WaitBarrier>(request)) ++at_barrier;
+      if (const auto* find = std::get_if<FindTensor>(&request)) ++for_tensor[find->name];
+      if (const auto* init = std::get_if<InitTensor>(&request)) ++for_tensor[init->info.name];
+    }
+    EXPECT_LE(at_barrier, 1) << "a question that was asked again has no answer";
+    for (const auto& [name, count] : for_tensor)
+      EXPECT_LE(count, 1) << "a question for " << name << " that was asked again has no answer";
   }
 
   void note(const Answer& effect) {

@@ -59,16 +59,21 @@ void Tensors::discard(const TensorInfo& info) {
   placement_->take_back(info.runs);
 }
 
-std::optional<Bytes> Tensors::show(const Question& question, TensorAt& tensor, std::uint64_t view) {
+std::optional<Bytes> Tensors::show(const Question& question, TensorAt& tensor, std::uint64_t view,
+                                   Effects& out) {
   if (tensor.there) return tensor_answer(false, tensor.info, view);
-  // Who asks again does not listen to an answer to the former question any more.
-  std::erase_if(tensor.waiting, [&](const auto& each) { return each.peer == question.peer; });
+  std::erase_if(tensor.waiting, [&](const auto& each) {
+    if (each.peer != question.peer) return false;
+    out.emplace_back(asked_again(each));
+    return true;
+  });
   tensor.waiting.push_back(question);
   return std::nullopt;
 }
 
 Result<std::optional<Bytes>> Tensors::init(const Question& question, std::uint32_t rank,
-                                           const TensorInfo& info, std::uint64_t view) {
+                                           const TensorInfo& info, std::uint64_t view,
+                                           Effects& out) {
   auto& tensor = tensors_.find(info.name)->second;
   const auto& known = tensor.info;
   if (known.spec != info.spec || known.update != info.update)
@@ -77,15 +82,15 @@ Result<std::optional<Bytes>> Tensors::init(const Question& question, std::uint32
                 info.update.to_string());
   // Its answer was lost with the scheduler before this one.
   const bool again = !tensor.there && rank != kNobody && tensor.creator == rank;
-  return again ? created_answer(known, view) : show(question, tensor, view);
+  return again ? created_answer(known, view) : show(question, tensor, view, out);
 }
 
 Result<std::optional<Bytes>> Tensors::find(const Question& question, const std::string& name,
-                                           std::uint64_t view) {
+                                           std::uint64_t view, Effects& out) {
   const auto found = tensors_.find(name);
   if (found == tensors_.end())
     return fail(Code::kNotFound, "there is no tensor '{}'; init() makes it", name);
-  return show(question, found->second, view);
+  return show(question, found->second, view, out);
 }
 
 Bytes Tensors::created_answer(const TensorInfo& info, std::uint64_t view) {

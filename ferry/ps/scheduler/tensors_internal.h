@@ -33,11 +33,12 @@ class Tensors {
 
   // The answer to who wants a tensor that is known; none: the question waits for its first values.
   // kAlreadyExists: it is another one under the same name. `view`: the number that answers carry.
+  // Who has asked before, and waits, is told that it has asked again.
   Result<std::optional<Bytes>> init(const Question& question, std::uint32_t rank,
-                                    const TensorInfo& info, std::uint64_t view);
+                                    const TensorInfo& info, std::uint64_t view, Effects& out);
   // The same, by its name alone. kNotFound.
   Result<std::optional<Bytes>> find(const Question& question, const std::string& name,
-                                    std::uint64_t view);
+                                    std::uint64_t view, Effects& out);
   // To the worker that is to bring the first values.
   static Bytes created_answer(const TensorInfo& info, std::uint64_t view);
   // The first values are there: whoever waited is answered.
@@ -57,8 +58,9 @@ class Tensors {
     std::vector<Question> waiting{};  // for the first values
   };
   // The answer to who asks for this tensor; none: the first values are not there, and the question
-  // waits for them in place of a former one of the same connection.
-  static std::optional<Bytes> show(const Question& question, TensorAt& tensor, std::uint64_t view);
+  // waits for them in place of a former one of the same connection, which is answered.
+  static std::optional<Bytes> show(const Question& question, TensorAt& tensor, std::uint64_t view,
+                                   Effects& out);
 
   std::map<std::string, TensorAt, std::less<>> tensors_;
   std::optional<BlockPlacement> placement_;

@@ -114,9 +114,17 @@ bool Workers::passed_barrier(std::uint32_t rank, std::uint64_t number) const {
   return number == workers_[rank].barriers;
 }
 
-void Workers::wait_at_barrier(std::uint32_t rank, const Question& question, std::uint64_t number) {
+std::optional<Question> Workers::take_from_barrier(std::uint32_t rank) {
+  const auto waits = barrier_.extract(rank);
+  return waits ? std::optional(waits.mapped()) : std::nullopt;
+}
+
+std::optional<Question> Workers::wait_at_barrier(std::uint32_t rank, const Question& question,
+                                                 std::uint64_t number) {
+  const auto former = take_from_barrier(rank);
   workers_[rank].barrier = number;
   barrier_[rank] = question;
+  return former;
 }
 
 std::vector<Question> Workers::release_barrier() {
@@ -135,14 +143,14 @@ std::vector<Question> Workers::take_waiting() {
   return questions;
 }
 
-void Workers::remove(std::uint32_t rank, bool died, bool tell) {
+std::optional<Question> Workers::remove(std::uint32_t rank, bool died, bool tell) {
   auto& worker = workers_[rank];
   const bool counted = std::exchange(worker.member, false);
   worker.state = WorkerState::kOut;
   worker.left = !died;
   ++(died ? dead_ : left_);
-  barrier_.erase(rank);
   if (tell) departure_ = DepartureRecord{.rank = rank, .counted = counted};
+  return take_from_barrier(rank);
 }
 
 // Where hosts merge, the first step without the worker is begun anew: others may be waiting for it,

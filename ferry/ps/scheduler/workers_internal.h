@@ -41,14 +41,17 @@ class Workers {
 
   // True: it was let through this barrier already, and the answer was lost.
   bool passed_barrier(std::uint32_t rank, std::uint64_t number) const;
-  void wait_at_barrier(std::uint32_t rank, const Question& question, std::uint64_t number);
+  // Its former question, if it waits at a barrier already: it has asked again.
+  std::optional<Question> wait_at_barrier(std::uint32_t rank, const Question& question,
+                                          std::uint64_t number);
   // Whom the barrier lets through now: everybody, if all who may still come wait there, but for
   // those who have not entered: they may wait for a step of those who wait here.
   std::vector<Question> release_barrier();
   std::vector<Question> take_waiting();  // at the barrier
 
   // The worker is out. With `tell`, its departure is to be decided by what servers have seen of it.
-  void remove(std::uint32_t rank, bool died, bool tell);
+  // Its question at the barrier, if it waits there.
+  std::optional<Question> remove(std::uint32_t rank, bool died, bool tell);
   const std::optional<DepartureRecord>& departure() const { return departure_; }
   // What the worker has ended somewhere counts everywhere; the rest counts nowhere. `through`: the
   // last step that it ended; `folded`: the open step in which gradients of it were added up.
@@ -81,6 +84,7 @@ class Workers {
   // The rank for a worker that joins: the one that it wants, else one that was never taken before
   // one whose worker is out.
   Result<std::uint32_t> choose_rank(std::uint32_t wanted) const;
+  std::optional<Question> take_from_barrier(std::uint32_t rank);
 
   const JobOptions job_;
   std::vector<WorkerAt> workers_;
