@@ -5,7 +5,7 @@
 namespace ferry::ps {
 namespace {
 
-constexpr std::uint32_t kStateVersion = 3;
+constexpr std::uint32_t kStateVersion = 4;
 constexpr std::uint32_t kMostState = 1 << 20;  // of anything that is counted
 
 // How long members wait is no part of what a job is.
