@@ -101,12 +101,45 @@ TEST(RpcOfScheduler, AWorkerMayAskAtABarrierAsLongAsItLikes) {
   EXPECT_EQ(other.next_answer(), std::pair(last_id, Code::kOk));
 }
 
-// It used to be waited for with each of its answers, for ten seconds.
-TEST_F(RpcServerTest, APeerThatTakesNoAnswersIsWaitedForOnce) {
+// It used to be waited for, up to ten seconds, and then lost its next answers.
+TEST_F(RpcServerTest, APeerThatTakesNoAnswersIsNotWaitedForAndKeepsThem) {
+  constexpr std::uint64_t kQuestions = 100;  // more than the slots of its mailbox have room for
   RudeClient rude(server_->endpoint());
-  for (std::uint64_t id = 1; id <= 20; ++id) rude.ask(id, Ask::kNames);
   auto device = must(fabric::Device::open(control_options({})));
   auto other = must(RpcClient::connect(device, server_->endpoint(), in_time()));
+  const auto before = now_ns();
+  for (std::uint64_t id = 1; id <= kQuestions; ++id) rude.ask(id, Ask::kNames);
+  must(other->call(Ask::kNames, {}, in_time()));
+  EXPECT_LT(Nanos(now_ns() - before), std::chrono::seconds(5));
+  for (std::uint64_t id = 1; id <= kQuestions; ++id)
+    ASSERT_EQ(rude.next_answer(), std::pair(id, Code::kOk));
+}
+
+// A peer that takes one now and then used to have everybody else wait just as long.
+TEST_F(RpcServerTest, APeerThatTakesItsAnswersSlowlyIsNotWaitedFor) {
+  RudeClient rude(server_->endpoint());
+  auto device = must(fabric::Device::open(control_options({})));
+  auto other = must(RpcClient::connect(device, server_->endpoint(), in_time()));
+  const auto before = now_ns();
+  for (std::uint64_t id = 1; id <= 40; ++id) rude.ask(id, Ask::kNames);
+  for (std::uint64_t id = 1; id <= 5; ++id) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_EQ(rude.next_answer(), std::pair(id, Code::kOk));
+    must(other->call(Ask::kNames, {}, in_time()));
+  }
+  EXPECT_LT(Nanos(now_ns() - before), std::chrono::seconds(5));
+}
+
+// What it does not take is bounded, too, and it can go at any time.
+TEST_F(RpcServerTest, AnswersThatAPeerDoesNotTakeAreBounded) {
+  auto device = must(fabric::Device::open(control_options({})));
+  auto other = must(RpcClient::connect(device, server_->endpoint(), in_time()));
+  {
+    RudeClient rude(server_->endpoint());
+    for (std::uint64_t id = 1; id <= 2 * RpcServer::kMostWaiting; ++id) rude.ask(id, Ask::kNames);
+    must(other->call(Ask::kNames, {}, in_time()));
+    EXPECT_EQ(rude.next_answer(), std::pair(std::uint64_t{1}, Code::kOk));
+  }
   must(other->call(Ask::kNames, {}, in_time()));
 }
 

@@ -9,9 +9,7 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr seconds kAnswer{10};  // to send an answer
-// The same to a peer that has not taken the last one: others wait meanwhile.
-constexpr std::chrono::milliseconds kAnswerOfTheDeaf{1};
+constexpr seconds kAnswer{10};       // for a peer to take an answer
 constexpr std::size_t kText = 4096;  // of an error
 
 mail::MailboxOptions box_options() { return {.slots = 4}; }
@@ -103,14 +101,29 @@ Status RpcServer::open(const fabric::Options& options, Handler& handler,
 }
 
 void RpcServer::gone(std::uint64_t peer) {
-  askers_.erase(peer);
+  behind_.erase(peer);
+  if (const auto found = askers_.find(peer); found != askers_.end()) {
+    // With the mailbox they have ended: nobody looks at their bytes any more.
+    for (auto& sending : found->second.sendings) (void)sending.wait();
+    askers_.erase(found);
+  }
   handler_.gone(peer);
+}
+
+void RpcServer::tick() {
+  std::erase_if(behind_, [&](std::uint64_t peer) {
+    auto& asker = askers_.at(peer);
+    forget_sent(asker);
+    return !asker.is_behind();
+  });
+  handler_.tick();
 }
 
 void RpcServer::arrived(const std::shared_ptr<Peer>& from, mail::Message message) {
   const auto bytes = flat(message);
   (void)message.release();
-  auto& asker = askers_.try_emplace(from->id, Asker{from}).first->second;
+  auto& asker = askers_[from->id];
+  asker.peer = from;
   bootstrap::Decoder in(bytes);
   Question question{.peer = from->id, .id = in.u64()};
   question.what = static_cast<Ask>(in.u32());
@@ -146,9 +159,22 @@ void RpcServer::send(Asker& asker, const Question& question, const Result<Bytes>
   else
     out.raw(std::as_bytes(std::span(answer.error().message()))
                 .first(std::min(answer.error().message().size(), kText)));
-  // A peer that does not take its answer is found to be gone by the next look at it, or asks again.
-  const Nanos span = asker.takes_answers ? Nanos(kAnswer) : Nanos(kAnswerOfTheDeaf);
-  asker.takes_answers = asker.peer->box->send_and_wait(bytes, Deadline::after(span)).has_value();
+  forget_sent(asker);
+  // A peer that does not take its answers is found to be gone by the next look at it, or asks
+  // again.
+  if (asker.sendings.size() >= kMostWaiting) return;
+  const auto& kept = asker.answers.emplace_back(std::move(bytes));
+  asker.sendings.push_back(asker.peer->box->send(kept, Deadline::after(kAnswer)));
+  forget_sent(asker);
+  if (asker.is_behind()) behind_.insert(question.peer);
+}
+
+// All have as much time, so the first one ends first, or is too late first.
+void RpcServer::forget_sent(Asker& asker) {
+  while (asker.is_behind() && asker.sendings.front().poll()) {
+    asker.sendings.pop_front();
+    asker.answers.pop_front();
+  }
 }
 
 }  // namespace ferry::ps

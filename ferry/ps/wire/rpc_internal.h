@@ -1,10 +1,12 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "ferry/base/spin.h"
@@ -55,11 +57,12 @@ class RpcClient {
 };
 
 // Answers many peers on one thread. A question may be answered later, with reply(), by the same
-// thread. One peer can take neither its memory nor its time: what waits of one is bounded, and one
-// that does not take its answers is waited for once.
+// thread. One peer can take neither its memory nor its time: what waits of one is bounded, and
+// nobody waits for a peer that does not take its answers.
 class RpcServer final : mail::MailHub::Handler {
  public:
   // Questions of one peer that are not answered yet; clients that give up leave some behind.
+  // Of the answers that a peer has yet to take there are no more, either: later ones are lost.
   static constexpr std::size_t kMostWaiting = 1024;
   // Which peer, and which of its questions.
   struct Question {
@@ -92,21 +95,28 @@ class RpcServer final : mail::MailHub::Handler {
 
  private:
   using Peer = mail::MailHub::Peer;
+  // Between calls: `answers` has the bytes of `sendings`, in this order, and outlives the mailbox,
+  // which may look at them until their sending has ended.
   struct Asker {
+    bool is_behind() const { return !sendings.empty(); }
+
+    std::size_t waiting = 0;  // questions
+    std::deque<Bytes> answers;
     std::shared_ptr<Peer> peer;
-    std::size_t waiting = 0;    // questions
-    bool takes_answers = true;  // the last one
+    std::deque<mail::Sending> sendings;  // to the peer, not longer than kMostWaiting
   };
   RpcServer(fabric::Device device, Handler& handler)
       : device_(std::move(device)), handler_(handler) {}
   void arrived(const std::shared_ptr<Peer>& from, mail::Message message) override;
   void gone(std::uint64_t peer) override;
-  void tick() override { handler_.tick(); }
-  static void send(Asker& asker, const Question& question, const Result<Bytes>& answer);
+  void tick() override;
+  void send(Asker& asker, const Question& question, const Result<Bytes>& answer);
+  static void forget_sent(Asker& asker);
 
   fabric::Device device_;
   Handler& handler_;
   std::map<std::uint64_t, Asker> askers_;  // by peer
+  std::set<std::uint64_t> behind_;         // peers that have yet to take answers
   std::unique_ptr<mail::MailHub> hub_;     // stops first
 };
 
