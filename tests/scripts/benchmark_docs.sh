@@ -60,6 +60,8 @@ refuse "there is no part 'x'" x 'pass'
 refuse "part 'ps' is measured by ferry bench ps, not by ferry bench transfer" ps 'pass'
 refuse "lacks what the tables need (KeyError: 'commit')" transfer 'del r["commit"]'
 refuse "lacks what the tables need" transfer 'r["setup"] = ["as it was once"]'
+refuse "lacks what the tables need (ZeroDivisionError" transfer \
+  '[c.update(median_ns=0) for v in r["variants"] for c in v["results"]]'
 refuse "the run was interrupted" transfer 'r["interrupted"] = True'
 refuse "3 bytes were wrong" transfer 'r["wrong"] = 3'
 echo '{' >"$work/half.json"

@@ -68,3 +68,12 @@ refuse "there is no suite 'x'" "$work/old" "$work/new" --suites x
 refuse "there is no program $work/nothing/ferry" "$work/old" "$work/nothing"
 refuse "--rounds is at least 1" "$work/old" "$work/new" --rounds 0
 refuse "--help" "$work/old"
+
+# hollow REPORT: a build whose report is of no use.
+hollow() {
+  printf '#!/bin/sh\nfor report; do :; done\ncat >"$report" <<END\n%s\nEND\n' "$1" >"$work/new/ferry"
+}
+hollow '{"models": [{"model": "gru", "paths": [{"transport": "ferry", "failed": "", "step_seconds": []}]}]}'
+refuse "cannot be read (StatisticsError: " "$work/old" "$work/new" --suites models
+hollow '{"figures": 7}'
+refuse "cannot be read (TypeError: " "$work/old" "$work/new" --suites ps
