@@ -57,13 +57,22 @@ void ShardCore::refuse(WorkerConnection& worker, const Entry& entry, Breach brea
   logger().error("worker {} {} (operation {}, part {}); it is not heard any more", worker.rank(),
                  text_of(breach), static_cast<std::uint32_t>(entry.operation), entry.part);
   ++stats_.breaches;
+  end_worker(worker, {AbortCause::Kind::kBreach, static_cast<std::uint32_t>(breach)});
+}
+
+// Frozen, so that nothing is written over the cause: an attempt goes into the same word.
+void ShardCore::end_worker(WorkerConnection& worker, const AbortCause& cause) {
   worker.freeze();
-  worker.abort({AbortCause::Kind::kBreach, static_cast<std::uint32_t>(breach)});
+  worker.abort(cause);
 }
 
 Result<ShardPlace> ShardCore::attach(std::uint32_t rank, std::shared_ptr<fabric::Channel> channel,
                                      const fabric::RemoteAt& words) {
   const auto place = FERRY_TRY(workers_.attach(rank, std::move(channel), words));
+  if (cause_) {
+    end_worker(*workers_.at(rank), *cause_);
+    return place;
+  }
   if (!awaits_image_) workers_.at(rank)->greet(view_, clock_.now(), clock_.attempt());
   if (!clock_.is_synchronous()) workers_.drop_former();
   return place;
@@ -195,7 +204,8 @@ void ShardCore::apply_view(std::uint64_t view) {
 }
 
 void ShardCore::abort(const AbortCause& cause) {
-  workers_.for_each_unfrozen([&](WorkerConnection& worker) { worker.abort(cause); });
+  cause_ = cause;
+  workers_.for_each_unfrozen([&](WorkerConnection& worker) { end_worker(worker, cause); });
 }
 
 void ShardCore::copy_after(std::uint64_t step) {

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ferry/ps/server/image_internal.h"
@@ -59,7 +60,7 @@ class ShardCore {
   void install(ShardImage& image);
   // Some server is out, or has come: workers are told before anything that follows from it.
   void apply_view(std::uint64_t view);
-  // The job has failed.
+  // The job has failed: workers are told, and nothing else from then on.
   void abort(const AbortCause& cause);
   // Whether workers have pushed something that is not applied yet.
   bool is_step_begun() const;
@@ -77,6 +78,7 @@ class ShardCore {
   bool serve(WorkerConnection& worker);
   // The worker has broken the protocol: it is told how, and not heard any more.
   void refuse(WorkerConnection& worker, const Entry& entry, Breach breach);
+  static void end_worker(WorkerConnection& worker, const AbortCause& cause);
   // Does what may have become possible, and tells workers.
   void advance();
   // Folds held payloads, so that the worker still has half of its slots.
@@ -106,6 +108,7 @@ class ShardCore {
   ShardStats stats_;
   Intake intake_;
   std::uint64_t view_ = 0;
+  std::optional<AbortCause> cause_;    // the job has failed
   bool awaits_image_;                  // workers are told nothing until then
   std::vector<Departure> departures_;  // that came meanwhile
   std::uint64_t copy_after_ = 0;       // the step after which an image is made

@@ -22,7 +22,7 @@ struct HeldSlot {
 
 // One worker at one shard: the ring and the slots that it writes to, and the words that the shard
 // writes to it. Belongs to the shard's thread. Words only grow; after the worker is frozen, the
-// shard writes none.
+// shard writes none but the cause.
 class WorkerConnection {
  public:
   // kServed -> kWaiting: its next entry has to wait for other workers. kWaiting -> kServed: others
