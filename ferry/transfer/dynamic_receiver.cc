@@ -49,6 +49,7 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     return words[(sequence - 1) % ticket.slots].store(sequence);
   }
 
+  bool maps_sender() const { return options.in_place && channel.capabilities().maps_peer; }
   std::uint64_t pad() const { return landing->layout().body - Metadata::kBytes; }
   std::span<std::byte> metadata_bytes() const { return landing->body().subspan(pad()); }
 
@@ -94,7 +95,7 @@ struct DynamicReceiver::Core final : Arrival::Owner {
   }
 
   Status try_large() {
-    if (options.in_place && channel.capabilities().maps_peer) {
+    if (maps_sender()) {
       auto there = map(current->region);
       if (there) {
         mapped = there->first(current->bytes);
@@ -198,7 +199,8 @@ struct DynamicReceiver::Core final : Arrival::Owner {
     current.reset();
     ++stats.tensors;
     stats.in_place += in_sender ? 1 : 0;
-    if (!in_slot && !in_sender) consider_pad(size);
+    // Where the sender's memory is used in place, a pad would have every later one copied.
+    if (!in_slot && !in_sender && !maps_sender()) consider_pad(size);
     return arrival;
   }
 

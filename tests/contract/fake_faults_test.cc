@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ferry/fabric/fake/provider.h"
+#include "ferry/transfer/dynamic_slot.h"
 #include "tests/contract/fixture.h"
 
 namespace ferry::contract {
@@ -328,6 +329,28 @@ TEST_F(InjectedFaults, OneSeedGivesOneRun) {
   };
   auto first = run();
   EXPECT_EQ(first, run());
+}
+
+// It used to be offered a larger pad, through which every later tensor was copied.
+TEST_F(InjectedFaults, ATensorThatCouldNotBeMappedInTimeLeavesItsEdgeInPlace) {
+  open();
+  const tensor::Spec edge{tensor::ElementType::kU8, must(tensor::Shape::of({-1}))};
+  auto to = must(transfer::DynamicReceiver::open(b(), ba(), edge, {{.slots = 2}, 4096, 1 << 20}));
+  auto from = must(transfer::DynamicSender::open(a(), ab(), to.ticket(), edge));
+  constexpr std::uint64_t kEach = 5;
+  const auto cross = [&](std::int64_t bytes, std::uint64_t seed) {
+    auto out = must(from.output({tensor::ElementType::kU8, must(tensor::Shape::of({bytes}))}));
+    stamp(out.bytes(), seed);
+    must(from.send(out, soon()));
+    EXPECT_TRUE(stamped(must(to.receive(soon())).bytes(), seed));
+  };
+  cross(64, 1);  // the sender maps the pad
+  Script::set({.late_maps = true});
+  for (std::uint64_t seed = 1; seed <= kEach; ++seed) cross(1 << 16, seed);
+  EXPECT_EQ(to.stats().reads, kEach);
+  Script::clear();
+  for (std::uint64_t seed = 1; seed <= kEach; ++seed) cross(1 << 16, seed);
+  EXPECT_EQ(to.stats().in_place, kEach);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ struct Faults {
   std::uint64_t break_lane_at = 0;    // this operation breaks its lane
   std::uint64_t lose_peer_at = 0;     // this operation finds its peer gone
   std::uint64_t fail_attach_at = 0;   // this attachment of memory fails
+  bool late_maps = false;             // memory of a peer is not there in time to be mapped
 };
 
 // What has gone wrong since the faults were set.

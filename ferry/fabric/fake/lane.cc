@@ -100,6 +100,8 @@ bool FakeLane::has_message() const { return link_->has_message(end_); }
 
 Result<std::span<std::byte>> FakeLane::map(const RemoteRegion& remote, Deadline deadline) {
   if (!capabilities_.maps_peer) return Lane::map(remote, deadline);
+  if (Dice::instance().is_map_late())
+    return fail(Code::kDeadlineExceeded, "the peer has not handed over what it has granted");
   return peer_node_->lend(remote, peer_->number_at_peer(), this);
 }
 

@@ -69,6 +69,11 @@ bool Dice::next_attachment_fails() {
   return ++attachments_ == faults_.fail_attach_at;
 }
 
+bool Dice::is_map_late() const {
+  LockGuard guard(lock_);
+  return faults_.late_maps;
+}
+
 std::uint64_t Dice::random(std::uint64_t bound) {
   LockGuard guard(lock_);
   return random_locked(bound);

@@ -35,6 +35,7 @@ class Dice {
   std::int64_t next_start();
   // Whether this attachment fails.
   bool next_attachment_fails();
+  bool is_map_late() const;
   // Uniform below `bound`, from the seeded sequence.
   std::uint64_t random(std::uint64_t bound);
 
