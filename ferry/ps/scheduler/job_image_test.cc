@@ -72,8 +72,8 @@ TEST(JobImage, WhatCannotBeGoneOnWithIsNamed) {
   auto version = whole;
   version[0] = std::byte{9};
   EXPECT_EQ(JobImage::decode(version, example_job()).error().code(), Code::kFailedPrecondition);
-  // Written by a release whose members named no version of the protocol: none of them would be taken
-  // back, and it can still be gone on with by the scheduler that wrote it.
+  // Written by a release whose members named no version of the protocol: none of them would be
+  // taken back, and it can still be gone on with by the scheduler that wrote it.
   version[0] = std::byte{3};
   const auto before = JobImage::decode(version, example_job());
   ASSERT_FALSE(before);
