@@ -80,6 +80,17 @@ bool fill(std::span<std::byte> hole) {
   return mmap(hole.data(), hole.size(), PROT_READ | PROT_WRITE, flags, -1, 0) == hole.data();
 }
 constexpr auto kTaken = "another thread's memory is there by now";
+// The kernel maps into the highest hole that is large enough. Here one is above: holes in this
+// memory stay free.
+std::span<std::byte> map_below_a_hole() {
+  constexpr std::size_t kSpace = std::size_t{64} << 20;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* space = mmap(nullptr, kSpace, PROT_NONE, flags, -1, 0);
+  EXPECT_NE(space, MAP_FAILED);
+  auto range = map_at(space, kBytes);
+  munmap(range.data() + kBytes, kSpace - kBytes);
+  return range;
+}
 // Behind the C library's back.
 void unmap(std::span<std::byte> range) {
   ASSERT_EQ(syscall(SYS_munmap, range.data(), range.size()), 0);
@@ -141,7 +152,7 @@ TEST_F(Registrations, AskingForMoreRightsMisses) {
 }
 
 TEST_F(Registrations, MunmapBySystemCallAndMmapAtTheSameAddress) {
-  auto range = map();
+  auto range = map_below_a_hole();
   auto first = number(range);
   unmap(range);
   EXPECT_TRUE(nic_.wait_for_live(0));  // dropped without being asked again
@@ -159,7 +170,7 @@ TEST_F(Registrations, MmapFixedOverALiveMapping) {
 }
 
 TEST_F(Registrations, UnmappingOnePageInTheMiddleIsEnough) {
-  auto range = map();
+  auto range = map_below_a_hole();
   auto first = number(range);
   const auto page = range.subspan(3 * kPage, kPage);
   unmap(page);
@@ -173,7 +184,7 @@ TEST_F(Registrations, UnmappingOnePageInTheMiddleIsEnough) {
 }
 
 TEST_F(Registrations, Mremap) {
-  auto range = map();
+  auto range = map_below_a_hole();
   auto first = number(range);
   auto target = map();
   void* moved = mremap(range.data(), kBytes, kBytes, MREMAP_MAYMOVE | MREMAP_FIXED, target.data());
