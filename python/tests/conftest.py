@@ -37,7 +37,9 @@ class Program:
     """A script in a Python of its own, which talks by lines."""
 
     def __init__(self, source: str, *arguments: str) -> None:
-        head = f"import tensorferry, numpy, sys, os, signal, threading, time\nSECRET = {SECRET!r}\n"
+        # A shell ignores SIGINT for what it runs in the background, and Python then leaves it so.
+        head = ("import tensorferry, numpy, sys, os, signal, threading, time\n"
+                f"signal.signal(signal.SIGINT, signal.default_int_handler)\nSECRET = {SECRET!r}\n")
         self.process = subprocess.Popen([sys.executable, "-u", "-c", head + textwrap.dedent(source), *arguments],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
