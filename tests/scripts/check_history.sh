@@ -41,7 +41,7 @@ refuse "the subject is not" "fabric fix the lane"
 refuse "the subject is not" "fabric,tcp: fix the lane"
 refuse "has 101 characters" "fabric: $(printf 'x%.0s' {1..93})"
 refuse "names a path of a machine: see '/home/me/notes'" "fabric: fix the lane" "see '/home/me/notes'"
-refuse "names a path of a machine" "fabric: fix the lane" "/work/x had it"
+refuse "names a path of a machine" "fabric: fix the lane" "/tmp/x had it"
 
 git checkout -q -b side start
 commit "tools: on the side"
